@@ -1,0 +1,39 @@
+// Bytes and nanoseconds, exact integers everywhere, and arithmetic that notices overflow.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace ebbtide {
+
+using Bytes = std::int64_t;
+using Nanos = std::int64_t;
+
+inline constexpr Bytes kKiB = 1024;
+inline constexpr Bytes kMiB = 1024 * kKiB;
+inline constexpr Bytes kGiB = 1024 * kMiB;
+
+// nullopt on overflow.
+inline std::optional<std::int64_t> CheckedMul(std::int64_t a, std::int64_t b) {
+  std::int64_t out;
+  if (__builtin_mul_overflow(a, b, &out)) return std::nullopt;
+  return out;
+}
+inline std::optional<std::int64_t> CheckedAdd(std::int64_t a, std::int64_t b) {
+  std::int64_t out;
+  if (__builtin_add_overflow(a, b, &out)) return std::nullopt;
+  return out;
+}
+
+// "1.50 GiB", "512 B".
+std::string FormatBytes(Bytes bytes);
+// "25.6 M", "4.09 G": decimal, for parameters and FLOPs.
+std::string FormatCount(double count);
+// "8GiB", "512 MiB", "12GB", "1024" (bytes). Binary units have an i; decimal units do not.
+Result<Bytes> ParseBytes(std::string_view text);
+
+}  // namespace ebbtide

@@ -1,0 +1,42 @@
+// Front door of the models: whatever the user names becomes a TrainingGraph.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "graph/graph.h"
+
+namespace ebbtide::model {
+
+// Whose kernels run: they save different things for backward (see gradient_rules.cc).
+enum class Device { kCpu, kCuda };
+
+// The same names on the command line (--batch-size, ...) and in Python.
+struct ModelOptions {
+  std::int64_t batch_size = 32;
+  std::optional<std::int64_t> image_size;  // pixels, square; default of the model where absent
+  std::optional<std::int64_t> seq_len;     // tokens
+  std::optional<std::int64_t> classes;     // size of the output layer of a classifier
+  std::vector<std::int64_t> widths;        // layers of `mlp`: input, hidden ..., output
+  std::string optimizer = "sgd";           // see UpdateRules(); "none": no update, no optimizer state
+  Device device = Device::kCpu;
+  bool assume_elementwise = false;         // an operator we do not know: same shape out as in, saves its inputs
+};
+
+struct BuiltInModel {
+  std::string name;
+  std::string family;       // "convolutional", "language", ...
+  std::string description;  // where its definition comes from, and its input
+};
+
+// All built-in models, in the order in which they are shown.
+std::vector<BuiltInModel> BuiltInModels();
+
+// MODEL as in the command line: a built-in name, or the path of an .onnx or a graph .json[.gz]. A path is
+// anything that holds a '/' or ends in a known suffix; unknown names get the nearest ones suggested.
+Result<TrainingGraph> LoadModel(const std::string& model, const ModelOptions& options);
+
+}  // namespace ebbtide::model
