@@ -1,0 +1,26 @@
+# Fails when a file below ROOT/FOLDER includes a header of a folder that is neither its own nor in ALLOWED
+# (comma-separated). Run by ebbtide_library at build time; writes STAMP when all is well.
+cmake_minimum_required(VERSION 3.25)
+string(REPLACE "," ";" allowed "${ALLOWED}")
+file(GLOB folders RELATIVE ${ROOT} ${ROOT}/*)
+file(GLOB_RECURSE files ${ROOT}/${FOLDER}/*.cc ${ROOT}/${FOLDER}/*.h)
+
+set(faults)
+foreach(file IN LISTS files)
+  file(STRINGS ${file} includes REGEX "^[ \t]*#[ \t]*include[ \t]+[\"<]")
+  foreach(include IN LISTS includes)
+    string(REGEX REPLACE "^[^\"<]*[\"<]([^\">]*)[\">].*$" "\\1" path "${include}")
+    string(REGEX REPLACE "/.*$" "" first "${path}")
+    if(first STREQUAL ".." OR path MATCHES "/\\.\\./")
+      list(APPEND faults "${file}: \"${path}\" must be written from src/, as \"folder/file.h\"")
+    elseif(first IN_LIST folders AND path MATCHES "/" AND NOT first STREQUAL FOLDER AND NOT first IN_LIST allowed)
+      list(APPEND faults "${file}: includes \"${path}\", but ${FOLDER} may use only: ${ALLOWED} (src/CMakeLists.txt)")
+    endif()
+  endforeach()
+endforeach()
+
+if(faults)
+  list(JOIN faults "\n" text)
+  message(FATAL_ERROR "A stage may use only the stages before it.\n${text}")
+endif()
+file(WRITE ${STAMP} "")

@@ -1,0 +1,29 @@
+# How everything is compiled: C++20, position independent (the libraries also go into the Python module), warnings,
+# and the sanitizers that a preset asks for with EBBTIDE_SANITIZE.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Debug or Release" FORCE)
+endif()
+# Asserts stay on in a release: they guard invariants that hostile files try to break, and a stop beats a wrong answer.
+set(CMAKE_CXX_FLAGS_RELEASE "-O2")
+
+set(EBBTIDE_SANITIZE "" CACHE STRING "Sanitizers, as in -fsanitize= (address,undefined)")
+
+add_compile_options(
+  -Wall -Wextra -Wnon-virtual-dtor -Woverloaded-virtual -Wimplicit-fallthrough
+  -Werror=return-type -Werror=switch -Werror=unused-result -Werror=non-virtual-dtor -Werror=format
+  -Werror=uninitialized -Werror=implicit-fallthrough)
+
+if(EBBTIDE_SANITIZE)
+  add_compile_options(-fsanitize=${EBBTIDE_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g1)
+  add_link_options(-fsanitize=${EBBTIDE_SANITIZE})
+  add_compile_definitions(_GLIBCXX_ASSERTIONS)
+endif()
+if(CMAKE_BUILD_TYPE STREQUAL "Debug")
+  add_compile_definitions(_GLIBCXX_ASSERTIONS)
+endif()
