@@ -1,0 +1,38 @@
+#include "report/models.h"
+
+#include <algorithm>
+
+#include "report/table.h"
+#include "report/text.h"
+
+namespace ebbtide::report {
+
+Json ModelsJson(const std::vector<model::BuiltInModel>& models) {
+  Json result = NewResult("models");
+  result["models"] = Json::array();
+  for (const model::BuiltInModel& model : models) {
+    result["models"].push_back({{"name", model.name}, {"family", model.family}, {"description", model.description}});
+  }
+  return result;
+}
+
+std::string ModelsText(const std::vector<model::BuiltInModel>& models, const Terminal& terminal) {
+  int widest = 0;  // names line up across families
+  std::vector<std::string> families;
+  for (const model::BuiltInModel& model : models) {
+    widest = std::max(widest, Columns(model.name));
+    if (std::find(families.begin(), families.end(), model.family) == families.end()) families.push_back(model.family);
+  }
+  std::string out;
+  for (const std::string& family : families) {
+    Table table({{.title = ""}, {.title = "", .shrinks = true}});
+    for (const model::BuiltInModel& model : models) {
+      if (model.family == family) table.Add({PadRight(model.name, widest), model.description});
+    }
+    if (!out.empty()) out += '\n';
+    out += Paint(Style::kBold, family, terminal) + '\n' + table.Render(terminal, 2);
+  }
+  return out;
+}
+
+}  // namespace ebbtide::report

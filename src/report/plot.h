@@ -1,0 +1,23 @@
+// A small plot of a series in block characters, for terminals.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "report/terminal.h"
+
+namespace ebbtide::report {
+
+// The series in at most `count` samples. Each is the largest value of its share, so that a peak of one op is kept.
+std::vector<std::int64_t> SampleMaxima(const std::vector<std::int64_t>& values, std::size_t count);
+
+// Share of the samples that lies before `position` of a series of `length`: where to mark a boundary in a plot.
+std::size_t SampleOf(std::size_t position, std::size_t length, std::size_t samples);
+
+// `height` lines from the top down, one character per sample, scaled from 0 to the largest sample. A sample that is
+// not 0 shows. One line is a sparkline.
+std::vector<std::string> Plot(const std::vector<std::int64_t>& samples, int height, const Terminal& terminal);
+
+}  // namespace ebbtide::report

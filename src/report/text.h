@@ -1,0 +1,27 @@
+// Text measured in columns, and text from files made safe to show.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace ebbtide::report {
+
+// Columns the text takes: its code points. Wide and combining characters count one, as names of layers have none.
+int Columns(std::string_view text);
+
+// Names come from files that others wrote: control characters and bytes that are not UTF-8 become '?', so that a
+// name can neither move the cursor nor break a line.
+std::string Printable(std::string_view text);
+
+// At most `columns` wide; what does not fit is cut from the middle, since names differ at both ends.
+std::string Shorten(std::string_view text, int columns, bool unicode);
+
+// Filled up with spaces to `columns`.
+std::string PadLeft(std::string_view text, int columns);
+std::string PadRight(std::string_view text, int columns);
+
+// "25,557,032".
+std::string WithSeparators(std::int64_t number);
+
+}  // namespace ebbtide::report

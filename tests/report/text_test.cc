@@ -1,0 +1,64 @@
+// Widths in columns, and names from files that must not disturb the terminal.
+#include "report/text.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+namespace ebbtide::report {
+namespace {
+
+TEST(Columns, CountsCodePoints) {
+  EXPECT_EQ(Columns(""), 0);
+  EXPECT_EQ(Columns("conv1"), 5);
+  EXPECT_EQ(Columns("█▁é"), 3);  // 3 + 3 + 2 bytes
+}
+
+TEST(Printable, KeepsTextAndUnicode) {
+  EXPECT_EQ(Printable("layer1.0.conv1"), "layer1.0.conv1");
+  EXPECT_EQ(Printable("größe 層 😀"), "größe 層 😀");
+}
+
+TEST(Printable, DisarmsEscapeSequencesAndLineBreaks) {
+  EXPECT_EQ(Printable("a\x1b[2Jb"), "a?[2Jb");
+  EXPECT_EQ(Printable("a\nb\rc\td\x7f"), "a?b?c?d?");
+  EXPECT_EQ(Printable(std::string("a\0b", 3)), "a?b");
+  EXPECT_EQ(Printable("\xC2\x9B" "31m"), "??31m");         // U+009B, the one-character CSI
+  EXPECT_EQ(Printable("\xE2\x80\xAE" "evil"), "???evil");  // U+202E, right-to-left override
+}
+
+TEST(Printable, ReplacesBytesThatAreNotUtf8) {
+  EXPECT_EQ(Printable("a\xff\xfe"), "a??");
+  EXPECT_EQ(Printable("\xC3"), "?");                  // cut short
+  EXPECT_EQ(Printable("\xC0\xAF"), "??");             // overlong '/'
+  EXPECT_EQ(Printable("\xED\xA0\x80"), "???");        // a surrogate
+  EXPECT_EQ(Printable("\xF4\x90\x80\x80"), "????");   // beyond U+10FFFF
+}
+
+TEST(Shorten, CutsFromTheMiddle) {
+  EXPECT_EQ(Shorten("layer1.0.conv1", 14, true), "layer1.0.conv1");
+  EXPECT_EQ(Shorten("layer1.0.conv1", 9, true), "laye…onv1");  // 4 + 1 + 4
+  EXPECT_EQ(Shorten("layer1.0.conv1", 9, false), "laye~onv1");
+  EXPECT_EQ(Shorten("ääöö", 3, true), "ä…ö");
+  EXPECT_EQ(Shorten("abc", 1, true), "…");
+  EXPECT_EQ(Shorten("abc", 0, true), "");
+}
+
+TEST(Pad, FillsColumnsNotBytes) {
+  EXPECT_EQ(PadLeft("é", 3), "  é");
+  EXPECT_EQ(PadRight("é", 3), "é  ");
+  EXPECT_EQ(PadRight("long", 3), "long");
+}
+
+TEST(WithSeparators, GroupsByThousands) {
+  EXPECT_EQ(WithSeparators(0), "0");
+  EXPECT_EQ(WithSeparators(999), "999");
+  EXPECT_EQ(WithSeparators(1000), "1,000");
+  EXPECT_EQ(WithSeparators(25557032), "25,557,032");
+  EXPECT_EQ(WithSeparators(-100), "-100");
+  EXPECT_EQ(WithSeparators(-1000), "-1,000");
+  EXPECT_EQ(WithSeparators(std::numeric_limits<std::int64_t>::min()), "-9,223,372,036,854,775,808");
+}
+
+}  // namespace
+}  // namespace ebbtide::report
