@@ -1,0 +1,52 @@
+# Two commands for everything: `make demo` and `make test`. Each sets up what it needs: Debian packages (where we are
+# root), a Python environment outside the checkout, the build. See `make help`.
+SHELL := /bin/bash
+.DEFAULT_GOAL := build
+.PHONY: build test demo bench soak fuzz format lock clean help setup
+
+# PYTHON: the Python to make the environment with. FUZZ_SECONDS: how long `make soak` runs each fuzzer.
+FUZZ_SECONDS ?= 600
+export PYTHON FUZZ_SECONDS
+
+help:
+	@echo 'make demo     models, one model inspected, one training step captured and inspected'
+	@echo 'make test     the C++ tests and the Python tests'
+	@echo 'make build    the program at build/ebbtide, and build/python with the ebbtide package'
+	@echo 'make bench    benchmarks, each as a ratio against a peer or a bound'
+	@echo 'make soak     long sweeps, and every fuzzer for FUZZ_SECONDS ($(FUZZ_SECONDS))'
+	@echo 'make fuzz     builds the fuzzers in build-fuzz/'
+	@echo 'make format   clang-format over the C++ sources'
+	@echo 'make lock     requirements.lock anew from requirements.in'
+	@echo 'make clean    removes build/ and build-*/ (the Python environment stays, in EBBTIDE_CACHE or ~/.cache/ebbtide)'
+
+setup:
+	@scripts/setup-packages scripts/debian-packages.txt
+
+build: setup
+	@scripts/build
+
+test: build
+	@scripts/test
+
+demo: build
+	@scripts/demo
+
+bench: build
+	@scripts/bench
+
+fuzz: setup
+	@scripts/setup-packages scripts/debian-packages-fuzz.txt
+	@scripts/build-preset fuzz
+
+soak: build fuzz
+	@scripts/soak
+
+format:
+	@scripts/setup-packages scripts/debian-packages-format.txt
+	@git ls-files '*.cc' '*.h' | xargs clang-format -i
+
+lock:
+	@scripts/lock
+
+clean:
+	@rm -rf build build-dev build-asan build-tsan build-fuzz
