@@ -1,0 +1,48 @@
+"""What a capture can refuse: one line that names the place and what was expected."""
+
+import contextlib
+import os
+import sys
+import sysconfig
+import traceback
+
+
+class CaptureError(ValueError):
+    """The step cannot be captured; the message is one line, with the user's file and line where they are known."""
+
+
+def user_line(error, fallback=None):
+    """'train.py:12' for the innermost frame of `error` outside of installed packages, the interpreter and Ebbtide."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    not_the_users = [here, sysconfig.get_paths()["stdlib"], sysconfig.get_paths()["purelib"], sys.prefix]
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        path = os.path.abspath(frame.filename)
+        if not os.path.exists(path) or any(path.startswith(root + os.sep) for root in not_the_users):
+            continue
+        return f"{frame.filename}:{frame.lineno}"
+    return fallback
+
+
+def one_line(error):
+    """The first line of an exception's message, or its type where it has none."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+
+
+@contextlib.contextmanager
+def refusals(during):
+    """Turns what goes wrong inside into a CaptureError that names the user's line."""
+    from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
+
+    try:
+        yield
+    except CaptureError:
+        raise
+    except (DataDependentOutputException, DynamicOutputShapeException) as error:
+        place = user_line(error, during)
+        raise CaptureError(
+            f"{place}: {error.func} needs the values of a tensor, which a capture does not have; expected a step "
+            "whose ops and shapes do not depend on values (no .item(), no `if` on a tensor)"
+        ) from error
+    except Exception as error:
+        raise CaptureError(f"{user_line(error, during)}: {one_line(error)}") from error

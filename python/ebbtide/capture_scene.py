@@ -1,0 +1,114 @@
+"""What stands on the stage before a captured step: the fakes of parameters, buffers and batch, and how they are called."""
+
+import contextlib
+import dataclasses
+import inspect
+
+import torch
+from torch.nn.utils import stateless
+from torch.utils._pytree import tree_flatten_with_path, tree_unflatten
+
+from .capture_errors import CaptureError
+from .capture_fakes import Fakes
+from .capture_trace import Recorder
+
+
+@dataclasses.dataclass
+class Source:
+    """Where the contents of a storage come from when the step is run."""
+
+    kind: str
+    name: str
+    tensor: torch.Tensor | None  # the user's; None: state that the optimizer has not made yet
+    value: float | None = None  # what such state begins with
+
+
+class Scene:
+    """Declares to a recorder all that exists before the step."""
+
+    def __init__(self, model, batch, device, mode):
+        self.recorder = Recorder()
+        self.fakes = Fakes(mode)
+        self.sources = {}  # storage number of the recorder -> Source
+        self.parameters = {}  # id of the real parameter -> (real, fake, name)
+        self.state = {}  # name -> fake, for parameters and buffers
+        self._device = device
+        for name, real in model.named_parameters(remove_duplicate=False):
+            fake = self._declare(real, "parameter", name, real.requires_grad)
+            self.parameters.setdefault(id(real), (real, fake, name))
+            self.state[name] = fake
+        for name, real in model.named_buffers(remove_duplicate=False):
+            self.state[name] = self._declare(real, "buffer", name)
+        self.device = next((str(fake.device) for fake in self.state.values()), str(device or "cpu"))
+        self.batch = self._fake_batch(batch)
+
+    def declare_state(self, fake, name, real, value):
+        """A tensor of the optimizer's; `real` is the user's where there is one already."""
+        number = self.recorder.declare(fake, "optimizer_state", name)
+        storage = self.recorder.tensors[number]["storage"]
+        self.sources[storage] = Source("optimizer_state", name, real, None if real is not None else value)
+
+    def _declare(self, real, kind, name, requires_grad=False):
+        device = self._device or ("cpu" if real.device.type == "meta" else None)
+        fake = self.fakes.of(real, device, requires_grad)
+        if self.recorder.known(fake) is None:
+            number = self.recorder.declare(fake, kind, name)
+            self.sources.setdefault(self.recorder.tensors[number]["storage"], Source(kind, name, real))
+        return fake
+
+    def _fake_batch(self, batch):
+        if not isinstance(batch, (torch.Tensor, tuple, list, dict)):
+            raise CaptureError(f"the batch is a {type(batch).__name__}; expected a tensor, a tuple (inputs ..., target) or a dict")
+        leaves, shape = tree_flatten_with_path(batch)
+        fakes = []
+        for path, leaf in leaves:
+            name = ".".join(["batch", *(str(getattr(k, "key", getattr(k, "idx", k))) for k in path)])
+            fakes.append(self._declare(leaf, "input", name, leaf.requires_grad) if isinstance(leaf, torch.Tensor) else leaf)
+        return tree_unflatten(fakes, shape)
+
+
+def run_forward(model, loss_fn, state, batch, layers):
+    """The loss, by the conventions that ebbtide.capture documents."""
+    if isinstance(batch, dict):
+        args, kwargs, rest = (), batch, (batch,) if loss_fn is not None and _positional(loss_fn) > 1 else ()
+    elif isinstance(batch, torch.Tensor):
+        args, kwargs, rest = (batch,), {}, ()
+    elif loss_fn is None:
+        args, kwargs, rest = tuple(batch), {}, ()
+    elif len(batch) < 2:
+        args, kwargs, rest = tuple(batch), {}, ()
+    else:
+        args, kwargs, rest = tuple(batch[:-1]), {}, (batch[-1],)
+    with stateless._reparametrize_module(model, state, tie_weights=False):
+        out = model(*args, **kwargs)
+        with layers.inside("loss"):
+            loss = loss_fn(out, *rest) if loss_fn is not None else _own_loss(out)
+    if not isinstance(loss, torch.Tensor) or loss.numel() != 1:
+        what = f"a tensor of shape {tuple(loss.shape)}" if isinstance(loss, torch.Tensor) else f"a {type(loss).__name__}"
+        raise CaptureError(f"the loss is {what}; expected a tensor of one number")
+    return loss
+
+
+def _own_loss(out):
+    loss = out if isinstance(out, torch.Tensor) else out.get("loss") if isinstance(out, dict) else getattr(out, "loss", None)
+    if loss is None:
+        raise CaptureError(f"loss_fn is None and the model's {type(out).__name__} has no loss; expected out.loss, out['loss'] or one number")
+    return loss
+
+
+def _positional(function):
+    """How many positional arguments must or may be given."""
+    try:
+        parameters = inspect.signature(function.forward if isinstance(function, torch.nn.Module) else function).parameters
+    except (TypeError, ValueError):
+        return 1
+    if any(p.kind is p.VAR_POSITIONAL for p in parameters.values()):
+        return 2
+    return sum(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty for p in parameters.values())
+
+
+@contextlib.contextmanager
+def nothing_else_changes():
+    """The random state is as before, whatever the model's code does with it."""
+    with torch.random.fork_rng(devices=[]):
+        yield

@@ -1,0 +1,77 @@
+"""ebbtide.capture: a model, a loss, an optimizer and one batch in; the whole training step as a graph out."""
+
+import time
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from .capture_errors import CaptureError, refusals
+from .capture_file import build_graph, write_graph
+from .capture_layers import Layers
+from .capture_scene import Scene, nothing_else_changes, run_forward
+from .capture_trace import Tracing
+from .optimizers import describe
+
+
+class CapturedStep:
+    """A captured step. `graph` is the object that docs/graph-format.md describes."""
+
+    def __init__(self, graph, update, sources, seconds):
+        self.graph = graph
+        self.update = update  # optimizers.Update: the scalars' values for each step; None without an optimizer
+        self.sources = sources  # storage number -> capture_scene.Source, for all that exists before the step
+        self.seconds = seconds
+
+    def save(self, path):
+        """Writes the graph file, gzip-compressed where the name ends in .gz."""
+        write_graph(self.graph, path)
+
+    def summary(self):
+        """One line for people."""
+        graph = self.graph
+        sizes = {}
+        for storage in graph["storages"]:
+            sizes[storage["kind"]] = sizes.get(storage["kind"], 0) + storage["bytes"]
+        kinds = ", ".join(f"{kind} {size / 2**20:.1f} MiB" for kind, size in sizes.items())
+        return f"{graph['name']}: {len(graph['ops'])} ops, {len(graph['storages'])} storages ({kinds})"
+
+    def __repr__(self):
+        return f"<CapturedStep {self.summary()}>"
+
+
+def capture_step(model, loss_fn, optimizer, example_batch, device=None):
+    """See ebbtide.capture."""
+    started = time.perf_counter()
+    if not isinstance(model, torch.nn.Module):
+        raise CaptureError(f"model is a {type(model).__name__}; expected a torch.nn.Module")
+    if loss_fn is not None and not callable(loss_fn):
+        raise CaptureError(f"loss_fn is a {type(loss_fn).__name__}; expected a function or None")
+    update = describe(optimizer) if optimizer is not None else None
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    scene = Scene(model, example_batch, device, mode)
+    recorder, layers = scene.recorder, Layers(model)
+
+    with nothing_else_changes(), torch.enable_grad(), mode, Tracing(recorder, scene.fakes), layers.followed():
+        recorder.layer = layers.forward
+        with refusals("the forward pass"):
+            loss = run_forward(model, loss_fn, scene.state, scene.batch, layers)
+        recorder.phase, recorder.layer = "backward", layers.backward
+        with refusals("the backward pass"):
+            loss.backward()
+    gradients = {name: fake.grad for _, fake, name in scene.parameters.values() if fake.grad is not None}
+    if not gradients:
+        raise CaptureError("the loss depends on no parameter that requires a gradient")
+    recorder.phase = "update"
+    if update is not None:
+        with torch.no_grad(), mode:
+            update.record(recorder, scene.parameters, scene.declare_state)
+    meta = {
+        "source": "torch", "framework": f"torch {torch.__version__.split('+')[0]}", "device": scene.device,
+        "optimizer": update.name if update else "none",
+    }
+    graph, new_storage = build_graph(
+        recorder, type(model).__name__, meta, [recorder.tensor_number(loss)],
+        {recorder.storage_number(g): name for name, g in gradients.items()},
+    )
+    sources = {new_storage[s]: source for s, source in scene.sources.items() if s in new_storage}
+    return CapturedStep(graph, update, sources, time.perf_counter() - started)

@@ -1,0 +1,121 @@
+"""From one of torch's optimizers to its recorded update: which description, which path, whose state."""
+
+import torch
+
+from ..capture_errors import CaptureError
+from . import sgd
+from .calls import Calls, Scalars
+
+_DESCRIPTIONS = (sgd,)
+SUPPORTED = tuple(d.OPTIMIZER.__name__ for d in _DESCRIPTIONS)
+
+
+def describe(optimizer):
+    """The Update of an optimizer; CaptureError where its class or its flags have no description."""
+    names = ", ".join(SUPPORTED)
+    if not isinstance(optimizer, torch.optim.Optimizer):
+        raise CaptureError(f"optimizer is a {type(optimizer).__name__}; expected one of torch.optim's {names}, or None")
+    description = next((d for d in _DESCRIPTIONS if d.OPTIMIZER is type(optimizer)), None)
+    if description is None:
+        raise CaptureError(f"optimizer {type(optimizer).__name__} cannot be captured; supported: {names}")
+    for number, group in enumerate(optimizer.param_groups):
+        for flag in ("capturable", "differentiable", "fused"):
+            if group.get(flag):
+                raise CaptureError(
+                    f"optimizer {type(optimizer).__name__}: {flag}=True in group {number} cannot be captured; "
+                    f"supported: {names} with default flags, foreach or not"
+                )
+        for name, value in group.items():
+            if name != "params" and any(isinstance(v, torch.Tensor) for v in (value if isinstance(value, tuple) else (value,))):
+                raise CaptureError(
+                    f"optimizer {type(optimizer).__name__}: {name} in group {number} is a Tensor; expected a number"
+                )
+    return Update(optimizer, description)
+
+
+class Update:
+    """The update of one optimizer. `record` may be called once; `scalar_values` before every step."""
+
+    def __init__(self, optimizer, description):
+        self._description = description
+        self._optimizer = optimizer
+        self._structure = self._structures()
+        self.name = description.OPTIMIZER.__name__.lower()
+
+    def record(self, recorder, parameters, declare_state):
+        """Appends the update's ops. `parameters`: (real, fake, name) by id of the real parameter;
+        `declare_state(fake, name, real or None, value)` makes a state tensor known."""
+        aten = Calls(recorder)
+        for number, group in enumerate(self._optimizer.param_groups):
+            step = self._step(group, number) + 1
+            values = self._description.scalars(group, step)
+            scalars = Scalars({n: recorder.scalar(f"group{number}.{n}", v) for n, v in values.items()})
+            members = []
+            for parameter in group["params"]:
+                if id(parameter) not in parameters:
+                    raise CaptureError(f"optimizer: group {number} holds a parameter that is not the model's")
+                real, fake, name = parameters[id(parameter)]
+                if fake.grad is not None:
+                    members.append((fake, fake.grad, self._states(group, real, fake, name, declare_state), name))
+            if not members:
+                continue
+            recorder.layer = lambda: ""
+            if self._many(group, [m[0] for m in members]):
+                for batch in _by_device_and_type(members):
+                    lists = [m[2] for m in batch]
+                    states = {name: [m[name] for m in lists] for name in lists[0]}
+                    self._description.many(aten, group, [m[0] for m in batch], [m[1] for m in batch], states, scalars)
+            else:
+                for fake, gradient, state, name in members:
+                    recorder.layer = lambda layer=name.rpartition(".")[0]: layer
+                    self._description.one(aten, group, fake, gradient, state, scalars)
+
+    def scalar_values(self, steps=None):
+        """The graph's scalars, in its order, for the step that comes next: the hyper-parameters as they are now, and
+        `steps[g]` (default: the state's own count) steps of group g already taken."""
+        values = []
+        for number, group in enumerate(self._optimizer.param_groups):
+            taken = self._step(group, number) if steps is None else steps[number]
+            values += [float(v) for v in self._description.scalars(group, taken + 1).values()]
+        return values
+
+    def still_fits(self):
+        """False once a change of the hyper-parameters asks for other ops than those recorded."""
+        return self._structures() == self._structure
+
+    def _structures(self):
+        return [(d["foreach"], self._description.structure(d)) for d in self._optimizer.param_groups]
+
+    def _many(self, group, parameters):
+        if group["foreach"] is not None:
+            return group["foreach"]
+        return getattr(self._description, "MANY_BY_DEFAULT", True) and all(p.device.type == "cuda" for p in parameters)
+
+    def _step(self, group, number):
+        """Steps taken so far, as the state counts them (torch keeps the count per parameter, on the host)."""
+        taken = {self._taken(self._optimizer.state.get(p, {})) for p in group["params"] if p.requires_grad}
+        taken.discard(None)
+        if len(taken) > 1:
+            raise CaptureError(f"optimizer: parameters of group {number} have taken different numbers of steps: {sorted(taken)}")
+        return taken.pop() if taken else 0
+
+    def _taken(self, state):
+        if "step" in state:
+            return int(state["step"])
+        return getattr(self._description, "taken", lambda state: None)(state)
+
+    def _states(self, group, real, fake, name, declare_state):
+        made = {}
+        for state_name, (shape, value) in self._description.states(group, fake).items():
+            present = self._optimizer.state.get(real, {}).get(state_name)
+            tensor = torch.empty_like(fake) if shape is None else torch.empty(shape, dtype=fake.dtype, device=fake.device)
+            declare_state(tensor, f"{state_name}.{name}", present, value)
+            made[state_name] = tensor
+        return made
+
+
+def _by_device_and_type(members):
+    batches = {}
+    for member in members:
+        batches.setdefault((member[0].device, member[0].dtype), []).append(member)
+    return batches.values()
