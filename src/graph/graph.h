@@ -68,8 +68,12 @@ struct TensorList {
   std::vector<TensorId> ids;  // an invalid id is None
   bool operator==(const TensorList&) const = default;
 };
+struct ScalarList {
+  std::vector<ScalarId> ids;  // one per tensor of a multi-tensor update
+  bool operator==(const ScalarList&) const = default;
+};
 using Value = std::variant<std::monostate, bool, std::int64_t, double, std::string, Dims, std::vector<double>,
-                           std::vector<bool>, TensorId, TensorList, ScalarId, Named>;
+                           std::vector<bool>, TensorId, TensorList, ScalarId, Named, ScalarList>;
 
 struct Argument {
   std::string name;  // as in the operator's schema
