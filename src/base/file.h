@@ -11,22 +11,16 @@
 
 namespace ebbtide {
 
-// A gzip file may claim any size, a thousandfold of its own. At every point of the stream the text so far may be
-// no longer than kGzipSlack + kGzipRatio times the compressed bytes it came from. Graphs as JSON compress 15 to 40
-// times as a whole; the slack covers stretches of equal lines.
-inline constexpr Bytes kGzipSlack = 64 * kMiB;
-inline constexpr Bytes kGzipRatio = 100;
-
-// The content of a file; a file that begins with gzip's magic bytes is decompressed, whatever its name. Content of
-// more than `limit` bytes is an error, found without holding more than that.
+// The content of a file; one that begins with gzip's magic bytes is decompressed, whatever its name. More than `limit`
+// bytes, compressed or not, are an error, as is a gzip that expands too far (gzip.h). Errors begin with the path.
 Result<std::string> ReadFile(const std::string& path, Bytes limit);
 
-// The content of a gzip stream that is already in memory; `name` stands in front of errors.
-Result<std::string> Gunzip(std::string_view compressed, const std::string& name, Bytes limit);
+// Writes the content under a temporary name in the same folder, then gives it its name. Compressed where the path
+// ends in .gz.
+Status WriteFile(const std::string& path, std::string_view content);
 
-// Writes a file piece by piece, under a temporary name in the same folder; Commit gives it its name. Destroyed
-// without Commit, it leaves nothing behind. A name that ends in .gz is compressed, equal content to equal bytes.
-// What is not a regular file (a pipe, /dev/stdout) is written to directly.
+// WriteFile piece by piece, for content too large to hold. Destroyed without Commit, it leaves nothing behind. What
+// is no regular file (a pipe, /dev/stdout) is written to directly.
 class FileWriter {
  public:
   static Result<FileWriter> Create(const std::string& path);
@@ -42,7 +36,5 @@ class FileWriter {
   explicit FileWriter(std::unique_ptr<Output> output);
   std::unique_ptr<Output> output_;
 };
-
-Status WriteFile(const std::string& path, std::string_view content);
 
 }  // namespace ebbtide

@@ -13,8 +13,8 @@ namespace ebbtide {
 inline constexpr std::string_view kGraphFormat = "ebbtide.graph";
 inline constexpr int kGraphVersion = 1;
 
-// Text of more than this is refused; a graph of ten million ops has about as much.
-inline constexpr Bytes kGraphFileLimit = 6 * kGiB;
+// Text of more than this is refused; a graph of eight million ops has about as much.
+inline constexpr Bytes kGraphFileLimit = 4 * kGiB;
 
 // Plain or gzip. Errors begin with the path.
 Result<TrainingGraph> ReadGraph(const std::string& path);
@@ -28,9 +28,5 @@ std::string ToJson(const TrainingGraph& graph);
 
 // Checks the graph, then writes its canonical text; compressed where the path ends in .gz.
 Status WriteGraph(const TrainingGraph& graph, const std::string& path);
-
-// The names the file uses.
-std::string_view Name(StorageKind kind);  // "optimizer_state"
-std::string_view Name(Phase phase);       // "backward"
 
 }  // namespace ebbtide

@@ -8,11 +8,9 @@
 
 #include "graph/graph.h"
 #include "graph/liveness.h"
+#include "graph/names.h"
 
 namespace ebbtide {
-
-inline constexpr std::size_t kStorageKinds = 7;
-inline constexpr std::size_t kPhases = 3;
 
 // Ops of one kind.
 struct KindSummary {
@@ -26,7 +24,7 @@ struct StorageSummary {
   StorageId storage;
   Bytes bytes = 0;
   StorageKind kind = StorageKind::kActivation;
-  std::string name;    // its own, else that of its first tensor which has one; may be empty
+  std::string name;    // its own, else that of its first tensor; may be empty
   Dims shape;          // of its first tensor; empty where it has none
   OpId producer;       // invalid: persistent
   bool saved = false;  // made in forward and read in backward

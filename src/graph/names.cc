@@ -1,0 +1,28 @@
+#include "graph/names.h"
+
+#include <array>
+
+namespace ebbtide {
+namespace {
+
+constexpr std::array<std::string_view, kStorageKinds> kKindNames = {
+    "parameter", "buffer", "gradient", "optimizer_state", "input", "activation", "temporary"};
+constexpr std::array<std::string_view, kPhases> kPhaseNames = {"forward", "backward", "update"};
+
+template <class Enum, std::size_t N>
+std::optional<Enum> Find(const std::array<std::string_view, N>& names, std::string_view name) {
+  for (std::size_t i = 0; i < N; ++i) {
+    if (names[i] == name) return static_cast<Enum>(i);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string_view Name(StorageKind kind) { return kKindNames[static_cast<std::size_t>(kind)]; }
+std::string_view Name(Phase phase) { return kPhaseNames[static_cast<std::size_t>(phase)]; }
+
+std::optional<StorageKind> StorageKindFromName(std::string_view name) { return Find<StorageKind>(kKindNames, name); }
+std::optional<Phase> PhaseFromName(std::string_view name) { return Find<Phase>(kPhaseNames, name); }
+
+}  // namespace ebbtide
