@@ -29,6 +29,13 @@ inline std::optional<std::int64_t> CheckedAdd(std::int64_t a, std::int64_t b) {
   return out;
 }
 
+// Products of sizes that a user may choose freely: stay at kTooLarge instead of overflowing.
+inline constexpr std::int64_t kTooLarge = std::int64_t{1} << 60;
+inline std::int64_t SaturatingMul(std::int64_t a, std::int64_t b) {
+  std::optional<std::int64_t> product = CheckedMul(a, b);
+  return product && *product < kTooLarge ? *product : kTooLarge;
+}
+
 // "1.50 GiB", "512 B".
 std::string FormatBytes(Bytes bytes);
 // "25.6 M", "4.09 G": decimal, for parameters and FLOPs.

@@ -1,0 +1,283 @@
+#include "model/backward.h"
+
+#include <algorithm>
+#include <set>
+#include <unordered_map>
+
+#include "model/gradient_rules.h"
+#include "model/ops.h"
+
+namespace ebbtide::model {
+
+namespace {
+
+// What a name in a formula stands for: one tensor, several, or none (a number, or an absent operand).
+using Operand = std::vector<TensorId>;
+
+const std::set<std::string, std::less<>> kElementwise = {"mul", "div", "neg", "pow", "exp", "sin", "cos", "sgn",
+                                                         "ge",  "eq",  "where", "masked_fill"};
+
+class Backward {
+ public:
+  explicit Backward(Builder& builder) : b_(builder), forward_ops_(builder.graph().ops.size()) {
+    gradient_.resize(builder.graph().tensors.size());
+  }
+
+  ParameterGradients Run(TensorId loss) {
+    b_.set_phase(Phase::kBackward);
+    b_.set_layer(b_.graph().ops.back().layer);
+    TensorId ones = b_.CallOne("ones_like", {{"self", loss}}, {b_.shape(loss), b_.at(loss).dtype});
+    Accumulate(loss, ones);
+    for (std::size_t i = forward_ops_; i-- > 0;) RunNode(OpId(i));
+    ParameterGradients out;
+    for (TensorId parameter : arrival_order_) {
+      if (gradient_[parameter.index()].valid()) out.emplace_back(parameter, OwnGradient(parameter));
+    }
+    return out;
+  }
+
+ private:
+  void RunNode(OpId id) {
+    const Op node = b_.graph().op(id);  // a copy: recording moves the ops
+    if (std::ranges::none_of(node.outputs, [&](TensorId out) { return Gradient(out).valid(); })) return;
+    const GradientRule* rule = FindGradientRule(node.kind);
+    node_ = &node;
+    node_id_ = id;
+    b_.set_layer(node.layer);
+    arrivals_.clear();
+    for (const GradientStatement& statement : rule->backward) Run(statement);
+    for (TensorId out : node.outputs) Drop(out);
+    for (auto [target, gradient] : arrivals_) Accumulate(target, gradient);
+  }
+
+  void Run(const GradientStatement& statement) {
+    Operand targets;
+    for (const std::string& name : statement.targets) {
+      for (TensorId id : Lookup(name)) {
+        if (b_.NeedsGrad(id)) targets.push_back(id);
+      }
+    }
+    if (targets.empty()) return;
+    const Formula& formula = statement.formula;
+    if (formula.name == "parts") return RunParts(targets);
+    if (formula.name == "joined" || formula.name == "stacked") return Arrive(targets[0], Joined(formula.name == "stacked"));
+    if (kElementwise.contains(formula.name) || kFunctions.contains(formula.name)) {
+      target_ = targets[0];
+      return Arrive(targets[0], SumTo(Evaluate(formula), targets[0]));
+    }
+    // A kernel whose outputs are shaped like its targets.
+    std::vector<OutputSpec> outputs;
+    for (TensorId id : targets) {
+      const Tensor& like = b_.at(id);
+      outputs.push_back({like.shape, like.dtype, IsDense(like) ? like.stride : Dims{}});
+    }
+    Arguments arguments;
+    for (const Formula& operand : formula.operands) {
+      Operand ids = Lookup(operand.name);
+      if (ids.size() == 1) arguments.push_back({operand.name, ids[0]});
+      if (ids.size() > 1) arguments.push_back({operand.name, TensorList{ids}});
+    }
+    for (const Argument& argument : node_->arguments) {
+      bool is_tensor = std::holds_alternative<TensorId>(argument.value) || std::holds_alternative<TensorList>(argument.value);
+      if (!is_tensor && !std::holds_alternative<std::monostate>(argument.value)) arguments.push_back(argument);
+    }
+    std::vector<TensorId> gradients = b_.Call(formula.name, std::move(arguments), std::move(outputs));
+    for (std::size_t i = 0; i < targets.size(); ++i) Arrive(targets[i], gradients[i]);
+  }
+
+  // The tensors behind a name: gradients of outputs, outputs, arguments, or what the forward op noted.
+  Operand Lookup(const std::string& name) {
+    if (name == "grad") return {Gradient(node_->outputs[0])};
+    if (name.starts_with("result")) {
+      std::size_t index = name.size() > 6 ? std::stoul(name.substr(6)) : 0;
+      return index < node_->outputs.size() ? Operand{node_->outputs[index]} : Operand{};
+    }
+    if (TensorId saved = b_.SavedFor(node_id_, name); saved.valid()) return {saved};
+    const Value* value = FindArgument(*node_, name);
+    if (!value) return {};
+    if (const TensorId* id = std::get_if<TensorId>(value)) return {*id};
+    if (const TensorList* list = std::get_if<TensorList>(value)) return list->ids;
+    return {};
+  }
+
+  // Formulas of one target; numbers drop out of the operands.
+  TensorId Evaluate(const Formula& formula) {
+    if (!formula.is_call) {
+      Operand ids = Lookup(formula.name);
+      return ids.empty() ? TensorId() : ids[0];
+    }
+    std::vector<TensorId> operands;
+    for (const Formula& operand : formula.operands) {
+      if (TensorId id = Evaluate(operand); id.valid()) operands.push_back(id);
+    }
+    if (kElementwise.contains(formula.name)) return op::Pointwise(b_, formula.name, operands);
+    return (this->*kFunctions.at(formula.name))(operands);
+  }
+
+  using Operands = const std::vector<TensorId>&;
+  TensorId Same(Operands x) { return x[0]; }
+  TensorId T(Operands x) { return op::T(b_, x[0]); }
+  TensorId MatrixTransposed(Operands x) { return op::Transpose(b_, x[0], 1, 2); }
+  TensorId Mm(Operands x) { return op::Mm(b_, x[0], x[1]); }
+  TensorId Bmm(Operands x) { return op::Bmm(b_, x[0], x[1]); }
+  TensorId Reshaped(Operands x) { return op::Reshape(b_, x[0], b_.shape(target_)); }
+  TensorId ToCopy(Operands x) { return op::Cast(b_, x[0], b_.at(target_).dtype); }
+
+  TensorId Transposed(Operands x) {
+    if (node_->kind == "t") return op::T(b_, x[0]);
+    return op::Transpose(b_, x[0], static_cast<int>(Integer("dim0")), static_cast<int>(Integer("dim1")));
+  }
+
+  TensorId Unpermuted(Operands x) {
+    const Dims& dims = std::get<Dims>(*FindArgument(*node_, "dims"));
+    std::vector<int> inverse(dims.size());
+    for (std::size_t i = 0; i < dims.size(); ++i) inverse[dims[i]] = static_cast<int>(i);
+    return op::Permute(b_, x[0], inverse);
+  }
+
+  // Puts the reduced axes back as ones, then repeats along them.
+  TensorId Expanded(Operands x) {
+    Dims kept = b_.shape(target_);
+    const Dims* reduced = nullptr;
+    if (const Value* value = FindArgument(*node_, "dim")) reduced = std::get_if<Dims>(value);
+    std::int64_t rank = static_cast<std::int64_t>(kept.size());
+    if (!reduced || reduced->empty()) {
+      std::ranges::fill(kept, 1);
+    } else {
+      for (std::int64_t dim : *reduced) kept[dim < 0 ? dim + rank : dim] = 1;
+    }
+    return op::Expand(b_, op::Reshape(b_, x[0], kept), b_.shape(target_));
+  }
+
+  static const std::unordered_map<std::string, TensorId (Backward::*)(Operands)> kFunctions;
+
+  TensorId SumTo(TensorId gradient, TensorId target) {
+    const Dims have = b_.shape(gradient), want = b_.shape(target);
+    if (have == want) return gradient;
+    Dims axes;
+    std::size_t added = have.size() - want.size();
+    for (std::size_t i = 0; i < have.size(); ++i) {
+      if (i < added || (want[i - added] == 1 && have[i] != 1)) axes.push_back(static_cast<std::int64_t>(i));
+    }
+    if (!axes.empty()) gradient = op::Sum(b_, gradient, axes, true);
+    return op::Reshape(b_, gradient, want);
+  }
+
+  // cat and stack: each tensor's gradient is a view of the whole.
+  void RunParts(const Operand& wanted) {
+    TensorId gradient = Gradient(node_->outputs[0]);
+    int axis = static_cast<int>(Integer("dim"));
+    std::int64_t start = 0;
+    for (TensorId id : Lookup("tensors")) {
+      bool is_wanted = std::ranges::find(wanted, id) != wanted.end();
+      std::int64_t size = node_->kind == "stack" ? 1 : b_.shape(id)[axis];
+      if (is_wanted && node_->kind == "stack") Arrive(id, op::Select(b_, gradient, axis, start));
+      if (is_wanted && node_->kind != "stack") Arrive(id, op::Slice(b_, gradient, axis, start, start + size));
+      start += size;
+    }
+  }
+
+  // split and unbind: the gradients of all outputs, zeros where there is none.
+  TensorId Joined(bool along_new_axis) {
+    std::vector<TensorId> gradients;
+    for (TensorId out : node_->outputs) {
+      TensorId gradient = Gradient(out);
+      gradients.push_back(gradient.valid() ? gradient : op::Fill(b_, "zeros", b_.shape(out), b_.at(out).dtype));
+    }
+    int axis = static_cast<int>(Integer("dim"));
+    return along_new_axis ? op::Stack(b_, gradients, axis) : op::Cat(b_, gradients, axis);
+  }
+
+  std::int64_t Integer(std::string_view name) const { return std::get<std::int64_t>(*FindArgument(*node_, name)); }
+
+  // ---- Gradients under way. `references_` counts those that look at a storage.
+  TensorId Gradient(TensorId id) const { return id.index() < gradient_.size() ? gradient_[id.index()] : TensorId(); }
+
+  void Arrive(TensorId target, TensorId gradient) { arrivals_.emplace_back(target, gradient); }
+
+  void Put(TensorId target, TensorId gradient) {
+    Drop(target);
+    gradient_[target.index()] = gradient;
+    ++references_[b_.at(gradient).storage];
+  }
+
+  void Drop(TensorId target) {
+    TensorId old = Gradient(target);
+    if (!old.valid()) return;
+    --references_[b_.at(old).storage];
+    gradient_[target.index()] = TensorId();
+  }
+
+  void Accumulate(TensorId target, TensorId gradient) {
+    TensorId old = Gradient(target);
+    if (!old.valid()) {
+      if (b_.graph().storage_of(target).kind == StorageKind::kParameter) arrival_order_.push_back(target);
+      return Put(target, gradient);
+    }
+    Put(target, OwnsStorage(old) && b_.at(old).storage != b_.at(gradient).storage
+                    ? op::BinaryInPlace(b_, "add_", old, gradient)
+                    : op::Add(b_, old, gradient));
+  }
+
+  bool OwnsStorage(TensorId gradient) {
+    const Tensor& tensor = b_.at(gradient);
+    Bytes bytes = SaturatingMul(ElementCount(tensor.shape), ItemSize(tensor.dtype));
+    return references_[tensor.storage] == 1 && IsDense(tensor) && bytes == b_.graph().storages[tensor.storage.index()].bytes;
+  }
+
+  // A parameter's gradient is kept after the step: torch copies it where it is a view of something else.
+  TensorId OwnGradient(TensorId parameter) {
+    TensorId gradient = Gradient(parameter);
+    return OwnsStorage(gradient) ? gradient : op::Clone(b_, gradient);
+  }
+
+  Builder& b_;
+  std::size_t forward_ops_;
+  std::vector<TensorId> gradient_;  // by forward tensor
+  std::unordered_map<StorageId, int> references_;
+  std::vector<TensorId> arrival_order_;
+  std::vector<std::pair<TensorId, TensorId>> arrivals_;  // target, gradient: of the node that runs
+  const Op* node_ = nullptr;
+  OpId node_id_;
+  TensorId target_;
+};
+
+const std::unordered_map<std::string, TensorId (Backward::*)(Backward::Operands)> Backward::kFunctions = {
+    {"same", &Backward::Same},
+    {"t", &Backward::T},
+    {"mt", &Backward::MatrixTransposed},
+    {"mm", &Backward::Mm},
+    {"bmm", &Backward::Bmm},
+    {"reshaped", &Backward::Reshaped},
+    {"transposed", &Backward::Transposed},
+    {"unpermuted", &Backward::Unpermuted},
+    {"expanded", &Backward::Expanded},
+    {"_to_copy", &Backward::ToCopy},
+};
+
+}  // namespace
+
+ParameterGradients RecordBackward(Builder& builder, TensorId loss) { return Backward(builder).Run(loss); }
+
+void AssignStorageKinds(TrainingGraph& graph, const ParameterGradients& gradients) {
+  std::vector<bool> made_in_forward(graph.storages.size());
+  auto made = [&](StorageId id) { return !IsPersistent(graph.storage(id).kind); };
+  for (const Op& op : graph.ops) {
+    for (TensorId out : op.outputs) {
+      StorageId id = graph.tensor(out).storage;
+      if (op.phase == Phase::kForward && made(id)) made_in_forward[id.index()] = true;
+    }
+    if (op.phase != Phase::kBackward) continue;
+    for (TensorId in : op.inputs) {
+      StorageId id = graph.tensor(in).storage;
+      if (made(id) && made_in_forward[id.index()]) graph.storages[id.index()].kind = StorageKind::kActivation;
+    }
+  }
+  for (auto [parameter, gradient] : gradients) {
+    Storage& storage = graph.storages[graph.tensor(gradient).storage.index()];
+    storage.kind = StorageKind::kGradient;
+    storage.name = graph.storage_of(parameter).name + ".grad";
+  }
+}
+
+}  // namespace ebbtide::model

@@ -1,0 +1,20 @@
+// From a forward pass to forward and backward: records, behind the forward ops, the ops that PyTorch's autograd would run.
+#pragma once
+
+#include <map>
+
+#include "model/builder.h"
+
+namespace ebbtide::model {
+
+// Gradients by parameter, in the order in which autograd completes them.
+using ParameterGradients = std::vector<std::pair<TensorId, TensorId>>;
+
+// Records backward from `loss`, a single element. Nodes run as in autograd: latest forward op first. A
+// gradient that arrives second is added to the first in place where nothing else refers to that, else into a new tensor.
+ParameterGradients RecordBackward(Builder& builder, TensorId loss);
+
+// Gives every storage that ops made its kind: gradient, activation (made in forward, read in backward), temporary.
+void AssignStorageKinds(TrainingGraph& graph, const ParameterGradients& gradients);
+
+}  // namespace ebbtide::model

@@ -1,0 +1,252 @@
+#include "model/builder.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cstdlib>
+#include <numeric>
+
+#include "model/flops.h"
+#include "model/gradient_rules.h"
+
+namespace ebbtide::model {
+
+Builder::Builder(std::string name, Device device) : device_(device) {
+  graph_.name = std::move(name);
+  graph_.meta["device"] = device == Device::kCuda ? "cuda" : "cpu";
+}
+
+TensorId Builder::NewTensor(StorageId storage, DType dtype, Dims shape, Dims stride, std::int64_t offset,
+                            std::string name) {
+  graph_.tensors.push_back({storage, dtype, std::move(shape), std::move(stride), offset, std::move(name)});
+  needs_grad_.push_back(false);
+  return TensorId(graph_.tensors.size() - 1);
+}
+
+TensorId Builder::Persistent(StorageKind kind, const std::string& name, Dims shape, DType dtype) {
+  std::string full_name = layer_.empty() ? name : layer_ + "." + name;
+  graph_.storages.push_back({SaturatingMul(ElementCount(shape), ItemSize(dtype)), kind, full_name, OpId()});
+  Dims stride = ContiguousStride(shape);
+  return NewTensor(StorageId(graph_.storages.size() - 1), dtype, std::move(shape), std::move(stride), 0, full_name);
+}
+
+TensorId Builder::Input(const std::string& name, Dims shape, DType dtype) {
+  return Persistent(StorageKind::kInput, name, std::move(shape), dtype);
+}
+
+TensorId Builder::Parameter(const std::string& name, Dims shape, DType dtype) {
+  TensorId id = Persistent(StorageKind::kParameter, name, std::move(shape), dtype);
+  needs_grad_[id.index()] = true;
+  parameters_.push_back(id);
+  return id;
+}
+
+TensorId Builder::Buffer(const std::string& name, Dims shape, DType dtype) {
+  return Persistent(StorageKind::kBuffer, name, std::move(shape), dtype);
+}
+
+TensorId Builder::State(const std::string& name, Dims shape, DType dtype) {
+  return Persistent(StorageKind::kOptimizerState, name, std::move(shape), dtype);
+}
+
+Builder::Layer Builder::Enter(std::string_view name) {
+  std::size_t before = layer_.size();
+  if (!layer_.empty() && !name.empty()) layer_ += '.';
+  layer_ += name;
+  return Layer(*this, before);
+}
+
+Op& Builder::Record(std::string kind, Arguments arguments, const CallOptions& options) {
+  Op op;
+  op.kind = std::move(kind);
+  op.phase = phase_;
+  op.layer = layer_;
+  auto read = [&](TensorId id) {
+    if (id.valid() && std::find(op.inputs.begin(), op.inputs.end(), id) == op.inputs.end()) op.inputs.push_back(id);
+  };
+  for (const Argument& argument : arguments) {
+    if (const TensorId* id = std::get_if<TensorId>(&argument.value)) read(*id);
+    if (const TensorList* list = std::get_if<TensorList>(&argument.value)) std::ranges::for_each(list->ids, read);
+  }
+  // An absent tensor is None in the file.
+  for (Argument& argument : arguments) {
+    if (const TensorId* id = std::get_if<TensorId>(&argument.value); id && !id->valid()) argument.value = Value{};
+  }
+  op.arguments = std::move(arguments);
+  op.mutated = options.mutated;
+  op.random = options.random;
+  graph_.ops.push_back(std::move(op));
+  return graph_.ops.back();
+}
+
+bool Builder::OutputsNeedGrad(const Op& op) const {
+  if (phase_ != Phase::kForward) return false;
+  if (std::ranges::none_of(op.inputs, [&](TensorId id) { return NeedsGrad(id); })) return false;
+  const GradientRule* rule = FindGradientRule(op.kind);
+  if (!rule) {
+    fmt::print(stderr, "ebbtide: gradient_rules.cc has no row for {}\n", op.kind);
+    std::abort();
+  }
+  return !rule->backward.empty();
+}
+
+std::vector<TensorId> Builder::Call(std::string kind, Arguments arguments, std::vector<OutputSpec> outputs,
+                                    const CallOptions& options) {
+  Op& op = Record(std::move(kind), std::move(arguments), options);
+  bool needs_grad = OutputsNeedGrad(op);
+  std::vector<TensorId> ids;
+  for (OutputSpec& spec : outputs) {
+    graph_.storages.push_back({SaturatingMul(ElementCount(spec.shape), ItemSize(spec.dtype)), StorageKind::kTemporary, "", OpId()});
+    Dims stride = spec.stride.empty() ? ContiguousStride(spec.shape) : std::move(spec.stride);
+    DType dtype = spec.dtype;
+    TensorId id =
+        NewTensor(StorageId(graph_.storages.size() - 1), dtype, std::move(spec.shape), std::move(stride), 0, "");
+    needs_grad_[id.index()] = needs_grad && IsFloating(dtype);
+    ids.push_back(id);
+  }
+  op.outputs = ids;
+  op.flops = CountFlops(graph_, op);
+  return ids;
+}
+
+TensorId Builder::CallOne(std::string kind, Arguments arguments, OutputSpec output, const CallOptions& options) {
+  return Call(std::move(kind), std::move(arguments), {std::move(output)}, options)[0];
+}
+
+TensorId Builder::View(std::string kind, TensorId base, Arguments arguments, Dims shape, Dims stride,
+                       std::int64_t offset) {
+  arguments.insert(arguments.begin(), {"self", base});
+  Op& op = Record(std::move(kind), std::move(arguments), {});
+  bool needs_grad = OutputsNeedGrad(op);
+  StorageId storage = at(base).storage;
+  TensorId id = NewTensor(storage, at(base).dtype, std::move(shape), std::move(stride), offset, "");
+  needs_grad_[id.index()] = needs_grad;
+  op.outputs = {id};
+  return id;
+}
+
+std::vector<TensorId> Builder::Views(std::string kind, TensorId base, Arguments arguments, const Dims& sizes,
+                                     int axis) {
+  arguments.insert(arguments.begin(), {"self", base});
+  Op& op = Record(std::move(kind), std::move(arguments), {});
+  bool needs_grad = OutputsNeedGrad(op);
+  Tensor part = at(base);
+  for (std::int64_t size : sizes) {
+    part.shape[axis] = size;
+    TensorId id = NewTensor(part.storage, part.dtype, part.shape, part.stride, part.offset, "");
+    needs_grad_[id.index()] = needs_grad;
+    op.outputs.push_back(id);
+    part.offset += size * part.stride[axis];
+  }
+  return op.outputs;
+}
+
+TensorId Builder::InPlace(std::string kind, TensorId target, Arguments arguments, const CallOptions& options) {
+  arguments.insert(arguments.begin(), {"self", target});
+  CallOptions with_target = options;
+  with_target.mutated.insert(with_target.mutated.begin(), target);
+  Op& op = Record(std::move(kind), std::move(arguments), with_target);
+  bool needs_grad = OutputsNeedGrad(op);
+  Tensor same = at(target);
+  TensorId id = NewTensor(same.storage, same.dtype, same.shape, same.stride, same.offset, "");
+  needs_grad_[id.index()] = needs_grad;
+  op.outputs = {id};
+  return id;
+}
+
+void Builder::SaveForBackward(const std::string& name, TensorId tensor) {
+  saved_[{OpId(graph_.ops.size() - 1), name}] = tensor;
+}
+
+TensorId Builder::SavedFor(OpId op, const std::string& name) const {
+  auto found = saved_.find({op, name});
+  return found == saved_.end() ? TensorId() : found->second;
+}
+
+std::int64_t Builder::dim(TensorId id, int axis) const {
+  const Dims& dims = shape(id);
+  return dims[axis < 0 ? dims.size() + axis : axis];
+}
+
+Dims ContiguousStride(const Dims& shape) {
+  Dims stride(shape.size());
+  std::int64_t step = 1;
+  for (std::size_t i = shape.size(); i-- > 0;) {
+    stride[i] = step;
+    step = SaturatingMul(step, std::max<std::int64_t>(shape[i], 1));
+  }
+  return stride;
+}
+
+bool IsContiguous(const Tensor& tensor) {
+  Dims expected = ContiguousStride(tensor.shape);
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    if (tensor.shape[i] > 1 && tensor.stride[i] != expected[i]) return false;
+  }
+  return true;
+}
+
+namespace {
+
+// Axes from the outermost to the innermost in memory; axes of one element do not move.
+std::vector<std::size_t> MemoryOrder(const Tensor& tensor) {
+  std::vector<std::size_t> order(tensor.shape.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) { return tensor.stride[a] > tensor.stride[b]; });
+  return order;
+}
+
+}  // namespace
+
+bool IsDense(const Tensor& tensor) {
+  std::int64_t step = 1;
+  std::vector<std::size_t> order = MemoryOrder(tensor);
+  for (std::size_t i = order.size(); i-- > 0;) {
+    std::int64_t size = tensor.shape[order[i]];
+    if (size <= 1) continue;
+    if (tensor.stride[order[i]] != step) return false;
+    step = SaturatingMul(step, size);
+  }
+  return true;
+}
+
+Dims StrideLike(const Tensor& like, const Dims& shape) {
+  if (like.shape.size() != shape.size() || IsContiguous(like)) return ContiguousStride(shape);
+  Dims stride(shape.size());
+  std::int64_t step = 1;
+  std::vector<std::size_t> order = MemoryOrder(like);
+  for (std::size_t i = order.size(); i-- > 0;) {
+    stride[order[i]] = step;
+    step = SaturatingMul(step, std::max<std::int64_t>(shape[order[i]], 1));
+  }
+  return stride;
+}
+
+Dims BroadcastShape(const Dims& a, const Dims& b) {
+  Dims out(std::max(a.size(), b.size()));
+  for (std::size_t i = 0; i < out.size(); ++i) {  // from the last axis
+    std::int64_t from_a = i < a.size() ? a[a.size() - 1 - i] : 1;
+    std::int64_t from_b = i < b.size() ? b[b.size() - 1 - i] : 1;
+    assert(from_a == from_b || from_a == 1 || from_b == 1);
+    out[out.size() - 1 - i] = from_a == 1 ? from_b : from_a;
+  }
+  return out;
+}
+
+std::int64_t ElementCount(const Dims& shape) {
+  return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, SaturatingMul);
+}
+
+const Value* FindArgument(const Op& op, std::string_view name) {
+  for (const Argument& argument : op.arguments) {
+    if (argument.name == name) return &argument.value;
+  }
+  return nullptr;
+}
+
+TensorId TensorArgument(const Op& op, std::string_view name) {
+  const Value* value = FindArgument(op, name);
+  const TensorId* id = value ? std::get_if<TensorId>(value) : nullptr;
+  return id ? *id : TensorId();
+}
+
+}  // namespace ebbtide::model

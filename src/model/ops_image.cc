@@ -1,0 +1,114 @@
+// Convolution, pooling and normalisation.
+#include <algorithm>
+#include <cassert>
+
+#include "model/ops.h"
+
+namespace ebbtide::model::op {
+
+namespace {
+
+std::int64_t At(const Dims& values, std::size_t axis) { return values.size() == 1 ? values[0] : values[axis]; }
+
+std::int64_t PooledSize(std::int64_t size, std::int64_t kernel, std::int64_t stride, std::int64_t padding, bool ceil_mode) {
+  std::int64_t span = size + 2 * padding - kernel;
+  std::int64_t out = (span + (ceil_mode ? stride - 1 : 0)) / stride + 1;
+  // The last window must start inside the input or its left padding.
+  if (ceil_mode && (out - 1) * stride >= size + padding) --out;
+  return out;
+}
+
+Dims PooledShape(const Builder& b, TensorId x, const PoolOptions& options) {
+  Dims shape = b.shape(x);
+  const Dims& stride = options.stride.empty() ? options.kernel : options.stride;
+  for (std::size_t axis = 0; axis < 2; ++axis) {
+    std::int64_t& size = shape[shape.size() - 2 + axis];
+    size = PooledSize(size, At(options.kernel, axis), At(stride, axis), At(options.padding, axis), options.ceil_mode);
+  }
+  return shape;
+}
+
+Arguments PoolArguments(TensorId x, const PoolOptions& options) {
+  return {{"self", x},
+          {"kernel_size", options.kernel},
+          {"stride", options.stride.empty() ? options.kernel : options.stride},
+          {"padding", options.padding},
+          {"ceil_mode", options.ceil_mode}};
+}
+
+}  // namespace
+
+TensorId Convolution(Builder& b, TensorId x, TensorId weight, TensorId bias, const ConvOptions& options) {
+  const Dims in = b.shape(x), kernel = b.shape(weight);
+  Dims out = {in[0], options.transposed ? kernel[1] * options.groups : kernel[0]};
+  for (std::size_t axis = 2; axis < in.size(); ++axis) {
+    std::int64_t stride = At(options.stride, axis - 2), padding = At(options.padding, axis - 2);
+    std::int64_t reach = At(options.dilation, axis - 2) * (kernel[axis] - 1);
+    out.push_back(options.transposed
+                      ? (in[axis] - 1) * stride - 2 * padding + reach + 1 + At(options.output_padding, axis - 2)
+                      : (in[axis] + 2 * padding - reach - 1) / stride + 1);
+  }
+  return b.CallOne("convolution",
+                   {{"input", x},
+                    {"weight", weight},
+                    {"bias", bias},
+                    {"stride", options.stride},
+                    {"padding", options.padding},
+                    {"dilation", options.dilation},
+                    {"transposed", options.transposed},
+                    {"output_padding", options.output_padding},
+                    {"groups", options.groups}},
+                   {out, b.at(x).dtype});
+}
+
+TensorId MaxPool2d(Builder& b, TensorId x, const PoolOptions& options) {
+  Dims shape = PooledShape(b, x, options);
+  return b.Call("max_pool2d_with_indices", PoolArguments(x, options), {{shape, b.at(x).dtype}, {shape, DType::kInt64}})[0];
+}
+
+TensorId AvgPool2d(Builder& b, TensorId x, const PoolOptions& options) {
+  return b.CallOne("avg_pool2d", PoolArguments(x, options), {PooledShape(b, x, options), b.at(x).dtype});
+}
+
+TensorId AdaptiveAvgPool2d(Builder& b, TensorId x, std::int64_t height, std::int64_t width) {
+  if (height == 1 && width == 1) return Mean(b, x, {-1, -2}, true);
+  Dims shape = b.shape(x);
+  shape[shape.size() - 2] = height;
+  shape[shape.size() - 1] = width;
+  return b.CallOne("_adaptive_avg_pool2d", {{"self", x}, {"output_size", Dims{height, width}}}, {shape, b.at(x).dtype});
+}
+
+TensorId BatchNorm(Builder& b, TensorId x, const BatchNormState& state) {
+  OutputSpec per_channel{{b.dim(x, 1)}, DType::kFloat32};
+  Arguments arguments = {{"input", x},
+                         {"weight", state.weight},
+                         {"bias", state.bias},
+                         {"running_mean", state.running_mean},
+                         {"running_var", state.running_var},
+                         {"training", true}};
+  CallOptions updates{{state.running_mean, state.running_var}};
+  OutputSpec result{b.shape(x), b.at(x).dtype};
+  // cuDNN's reserve buffer is empty for the NCHW layout that torch uses by default.
+  if (b.on_cuda()) {
+    return b.Call("cudnn_batch_norm", arguments, {result, per_channel, per_channel, {{0}, DType::kUInt8}}, updates)[0];
+  }
+  return b.Call("native_batch_norm", arguments, {result, per_channel, per_channel}, updates)[0];
+}
+
+TensorId LayerNorm(Builder& b, TensorId x, TensorId weight, TensorId bias) {
+  Dims normalized = b.shape(weight);
+  Dims statistics = b.shape(x);
+  std::fill(statistics.end() - normalized.size(), statistics.end(), 1);
+  return b.Call("native_layer_norm",
+                {{"input", x}, {"normalized_shape", normalized}, {"weight", weight}, {"bias", bias}},
+                {{b.shape(x), b.at(x).dtype}, {statistics, DType::kFloat32}, {statistics, DType::kFloat32}})[0];
+}
+
+TensorId Upsample(Builder& b, const std::string& kind, TensorId x, std::int64_t height, std::int64_t width) {
+  Dims shape = b.shape(x);
+  shape[shape.size() - 2] = height;
+  shape[shape.size() - 1] = width;
+  return b.CallOne(kind, {{"self", x}, {"output_size", Dims{height, width}}}, {shape, b.at(x).dtype});
+}
+
+}  // namespace ebbtide::model::op

@@ -1,0 +1,151 @@
+// Random masks, embeddings, attention and recurrence: the ops whose kernels differ most between CPU and CUDA.
+#include <cmath>
+
+#include "model/ops.h"
+
+namespace ebbtide::model::op {
+
+TensorId Dropout(Builder& b, TensorId x, double p) {
+  if (p == 0) return x;
+  CallOptions random{{}, true};
+  OutputSpec like{b.shape(x), b.at(x).dtype, IsDense(b.at(x)) ? b.at(x).stride : Dims{}};
+  if (b.on_cuda()) {
+    OutputSpec mask{like.shape, DType::kBool, like.stride};
+    return b.Call("native_dropout", {{"input", x}, {"p", p}, {"train", true}}, {like, mask}, random)[0];
+  }
+  TensorId noise = b.CallOne("empty_like", {{"self", x}}, like);
+  b.set_needs_grad(noise, false);
+  noise = b.InPlace("bernoulli_", noise, {{"p", 1 - p}}, random);
+  noise = b.InPlace("div_", noise, {{"other", 1 - p}});
+  return Mul(b, x, noise);
+}
+
+TensorId Embedding(Builder& b, TensorId weight, TensorId indices) {
+  Dims shape = b.shape(indices);
+  shape.push_back(b.dim(weight, 1));
+  return b.CallOne("embedding", {{"weight", weight}, {"indices", indices}}, {shape, b.at(weight).dtype});
+}
+
+namespace {
+
+// Heads stand next to each other in memory: [batch, length, heads, width], seen as [batch, heads, length, width].
+OutputSpec HeadsInterleaved(const Dims& shape, DType dtype) {
+  return {shape, dtype, {shape[1] * shape[2] * shape[3], shape[3], shape[1] * shape[3], 1}};
+}
+
+TensorId AdditiveMask(Builder& b, TensorId mask) {
+  if (!mask.valid() || b.at(mask).dtype != DType::kBool) return mask;
+  TensorId minus_infinity = Fill(b, "scalar_tensor", {});
+  TensorId zero = Fill(b, "scalar_tensor", {});
+  return Where(b, mask, zero, minus_infinity);
+}
+
+// Softmax(q k' / sqrt(d)) v, op by op: what the CPU runs when there is dropout inside.
+TensorId AttentionByParts(Builder& b, TensorId query, TensorId key, TensorId value, const AttentionOptions& options) {
+  TensorId mask = AdditiveMask(b, options.mask);
+  if (options.causal) {
+    Dims square{b.dim(query, -2), b.dim(key, -2)};
+    TensorId lower = Unary(b, "tril", Fill(b, "ones", square, DType::kBool));
+    mask = AdditiveMask(b, lower);
+  }
+  double root_scale = std::sqrt(options.scale.value_or(1 / std::sqrt(static_cast<double>(b.dim(query, -1)))));
+  TensorId scaled_query = WithScalar(b, "mul", query, root_scale);
+  TensorId scaled_key = WithScalar(b, "mul", Transpose(b, key, -2, -1), root_scale);
+  TensorId scores = Matmul(b, scaled_query, scaled_key);
+  if (mask.valid()) scores = BinaryInPlace(b, "add_", scores, mask);
+  TensorId weights =
+      b.CallOne("_safe_softmax", {{"self", scores}, {"dim", std::int64_t{-1}}}, {b.shape(scores), b.at(scores).dtype});
+  return Matmul(b, Dropout(b, weights, options.dropout), value);
+}
+
+Arguments AttentionArguments(TensorId query, TensorId key, TensorId value, TensorId mask,
+                             const AttentionOptions& options) {
+  return {{"query", query}, {"key", key}, {"value", value}, {"attn_mask", mask},
+          {"dropout_p", options.dropout}, {"is_causal", options.causal}};
+}
+
+}  // namespace
+
+TensorId Attention(Builder& b, TensorId query, TensorId key, TensorId value, const AttentionOptions& options) {
+  Dims shape = b.shape(query);
+  shape[3] = b.dim(value, 3);
+  DType dtype = b.at(query).dtype;
+  OutputSpec result = HeadsInterleaved(shape, dtype);
+  CallOptions random{{}, options.dropout > 0};
+  if (!b.on_cuda()) {
+    if (options.dropout > 0) return AttentionByParts(b, query, key, value, options);
+    TensorId mask = AdditiveMask(b, options.mask);
+    return b.Call("_scaled_dot_product_flash_attention_for_cpu", AttentionArguments(query, key, value, mask, options),
+                  {result, {{shape[0], shape[1], shape[2]}, DType::kFloat32}})[0];
+  }
+  OutputSpec seed{{}, DType::kInt64};
+  bool half = dtype == DType::kFloat16 || dtype == DType::kBFloat16;
+  if (half && !options.mask.valid()) {
+    return b.Call("_scaled_dot_product_flash_attention", AttentionArguments(query, key, value, {}, options),
+                  {result, {{shape[0], shape[1], shape[2]}, DType::kFloat32}, {{2}, DType::kInt64}, seed}, random)[0];
+  }
+  // The memory-efficient kernel rounds its row statistics up to 32 queries.
+  std::int64_t rows = (shape[2] + 31) / 32 * 32;
+  TensorId mask = AdditiveMask(b, options.mask);
+  return b.Call("_scaled_dot_product_efficient_attention", AttentionArguments(query, key, value, mask, options),
+                {result, {{shape[0], shape[1], rows}, DType::kFloat32}, seed, seed}, random)[0];
+}
+
+namespace {
+
+// One fused call per layer on the CPU; its workspace is private to oneDNN.
+TensorId LstmLayerOnCpu(Builder& b, TensorId x, const LstmWeights& weights, TensorId hx, TensorId cx) {
+  std::int64_t batch = b.dim(x, 1), hidden = b.dim(weights.hidden, 1);
+  OutputSpec state{{batch, hidden}, b.at(x).dtype};
+  return b.Call("mkldnn_rnn_layer",
+                {{"input", x},
+                 {"weight0", weights.input},
+                 {"weight1", weights.hidden},
+                 {"weight2", weights.input_bias},
+                 {"weight3", weights.hidden_bias},
+                 {"hx_", hx},
+                 {"cx_", cx}},
+                {{{b.dim(x, 0), batch, hidden}, b.at(x).dtype}, state, state, {{0}, DType::kUInt8}})[0];
+}
+
+// One call for all layers; the reserve keeps four gates, the cell and its tanh of every step, and the dropout masks.
+TensorId LstmOnCuda(Builder& b, TensorId x, const std::vector<LstmWeights>& layers, TensorId hx, TensorId cx,
+                    double dropout) {
+  std::int64_t length = b.dim(x, 0), batch = b.dim(x, 1), hidden = b.dim(layers[0].hidden, 1);
+  std::int64_t depth = static_cast<std::int64_t>(layers.size());
+  std::vector<TensorId> weights;
+  std::int64_t weight_count = 0;
+  for (const LstmWeights& layer : layers) {
+    for (TensorId id : {layer.input, layer.hidden, layer.input_bias, layer.hidden_bias}) {
+      weights.push_back(id);
+      weight_count += ElementCount(b.shape(id));
+    }
+  }
+  OutputSpec state{{depth, batch, hidden}, b.at(x).dtype};
+  std::int64_t cells = length * batch * hidden;
+  std::int64_t reserve = cells * ItemSize(b.at(x).dtype) * (6 * depth + (dropout > 0 ? depth - 1 : 0));
+  return b.Call("_cudnn_rnn", {{"input", x}, {"weight", TensorList{weights}}, {"hx", hx}, {"cx", cx}, {"dropout", dropout}},
+                {{{length, batch, hidden}, b.at(x).dtype},
+                 state,
+                 state,
+                 {{reserve}, DType::kUInt8},
+                 {{weight_count}, b.at(x).dtype}},
+                {{}, dropout > 0})[0];
+}
+
+}  // namespace
+
+TensorId Lstm(Builder& b, TensorId x, const std::vector<LstmWeights>& layers, double dropout) {
+  std::int64_t depth = static_cast<std::int64_t>(layers.size());
+  Dims state = {depth, b.dim(x, 1), b.dim(layers[0].hidden, 1)};
+  TensorId hx = Fill(b, "zeros", state, b.at(x).dtype), cx = Fill(b, "zeros", state, b.at(x).dtype);
+  if (b.on_cuda()) return LstmOnCuda(b, x, layers, hx, cx, dropout);
+  for (std::int64_t i = 0; i < depth; ++i) {
+    if (i > 0) x = Dropout(b, x, dropout);
+    TensorId hidden = Select(b, hx, 0, i);
+    x = LstmLayerOnCpu(b, x, layers[i], hidden, Select(b, cx, 0, i));
+  }
+  return x;
+}
+
+}  // namespace ebbtide::model::op

@@ -1,0 +1,223 @@
+// One row per optimizer.
+//
+//   state   optimizer state per parameter, shaped like it; ":row" and ":col" are that shape with one element along the
+//           last or the last but one axis. "matrix" rows hold for parameters of two axes and more, "vector" rows for
+//           the rest, where an optimizer treats them apart.
+//   single  the calls for one parameter (CPU); `name = kernel(...)` makes a temporary, a trailing '_' changes the first
+//           operand. A temporary lives until its last use.
+//   multi   the calls of the multi-tensor path (CUDA's default), each over all parameters: kernel stands for
+//           _foreach_kernel. "": the optimizer has no such default, `single` runs on CUDA too.
+// Steady state: the first step's creation of state is not part of the graph.
+#include "model/update_rules.h"
+
+#include <algorithm>
+#include <cassert>
+#include <map>
+
+#include "model/ops.h"
+
+namespace ebbtide::model {
+
+namespace {
+
+enum class Rank { kAny, kMatrix, kVector };
+
+struct Row {
+  const char* name;
+  Rank rank;
+  const char* state;
+  const char* single;
+  const char* multi;
+};
+
+// clang-format off
+constexpr Row kTable[] = {
+    {"sgd", Rank::kAny, "",
+     "add_(param, grad)",
+     "add_(param, grad)"},
+    {"momentum", Rank::kAny, "momentum_buffer",
+     "mul_(momentum_buffer); add_(momentum_buffer, grad); add_(param, momentum_buffer)",
+     "mul_(momentum_buffer); add_(momentum_buffer, grad); add_(param, momentum_buffer)"},
+    {"adam", Rank::kAny, "exp_avg exp_avg_sq",
+     "lerp_(exp_avg, grad); mul_(exp_avg_sq); addcmul_(exp_avg_sq, grad); root = sqrt(exp_avg_sq); denom = div(root); "
+     "add_(denom); addcdiv_(param, exp_avg, denom)",
+     "lerp_(exp_avg, grad); mul_(exp_avg_sq); addcmul_(exp_avg_sq, grad); denom = sqrt(exp_avg_sq); div_(denom); "
+     "add_(denom); addcdiv_(param, exp_avg, denom)"},
+    {"adamw", Rank::kAny, "exp_avg exp_avg_sq",
+     "mul_(param); lerp_(exp_avg, grad); mul_(exp_avg_sq); addcmul_(exp_avg_sq, grad); root = sqrt(exp_avg_sq); "
+     "denom = div(root); add_(denom); addcdiv_(param, exp_avg, denom)",
+     "mul_(param); lerp_(exp_avg, grad); mul_(exp_avg_sq); addcmul_(exp_avg_sq, grad); denom = sqrt(exp_avg_sq); "
+     "div_(denom); add_(denom); addcdiv_(param, exp_avg, denom)"},
+    {"rmsprop", Rank::kAny, "square_avg",
+     "mul_(square_avg); addcmul_(square_avg, grad); avg = sqrt(square_avg); add_(avg); addcdiv_(param, grad, avg)",
+     "mul_(square_avg); addcmul_(square_avg, grad); avg = sqrt(square_avg); add_(avg); addcdiv_(param, grad, avg)"},
+    {"adagrad", Rank::kAny, "sum",
+     "addcmul_(sum, grad); std = sqrt(sum); add_(std); addcdiv_(param, grad, std)",
+     "addcmul_(sum, grad); std = sqrt(sum); add_(std); numerator = mul(grad); addcdiv_(param, numerator, std)"},
+    {"adafactor", Rank::kMatrix, "row_var:row col_var:col",
+     "row_mean:row = linalg_vector_norm(grad); square_(row_mean); div_(row_mean); lerp_(row_var, row_mean); "
+     "col_mean:col = linalg_vector_norm(grad); square_(col_mean); div_(col_mean); lerp_(col_var, col_mean); "
+     "update = matmul(row_var, col_var); div_(update, row_var); clamp_(update); rsqrt_(update); mul_(update, grad); "
+     "add_(param, update)",
+     ""},
+    {"adafactor", Rank::kVector, "variance",
+     "squared = mul(grad); lerp_(variance, squared); update = clone(variance); clamp_(update); rsqrt_(update); "
+     "mul_(update, grad); add_(param, update)",
+     ""},
+};
+// clang-format on
+
+struct NamedShape {
+  std::string name, shape;  // shape: "", "row" or "col"
+};
+
+NamedShape ReadNamedShape(std::string_view text) {
+  std::size_t colon = text.find(':');
+  if (colon == std::string_view::npos) return {std::string(text), ""};
+  return {std::string(text.substr(0, colon)), std::string(text.substr(colon + 1))};
+}
+
+struct Statement {
+  NamedShape result;  // empty name: the kernel changes its first operand
+  std::string kernel;
+  std::vector<std::string> operands;
+};
+
+std::vector<std::string> SplitBy(std::string_view text, char separator) {
+  std::vector<std::string> parts;
+  while (!text.empty()) {
+    std::string_view part = text.substr(0, text.find(separator));
+    text.remove_prefix(std::min(text.size(), part.size() + 1));
+    while (part.starts_with(' ')) part.remove_prefix(1);
+    while (part.ends_with(' ')) part.remove_suffix(1);
+    if (!part.empty()) parts.emplace_back(part);
+  }
+  return parts;
+}
+
+std::vector<Statement> ReadStatements(std::string_view text) {
+  std::vector<Statement> statements;
+  for (const std::string& part : SplitBy(text, ';')) {
+    std::string_view rest = part;
+    Statement statement;
+    if (std::size_t equals = rest.find(" = "); equals != std::string_view::npos) {
+      statement.result = ReadNamedShape(rest.substr(0, equals));
+      rest.remove_prefix(equals + 3);
+    }
+    std::size_t open = rest.find('(');
+    statement.kernel = rest.substr(0, open);
+    statement.operands = SplitBy(rest.substr(open + 1, rest.size() - open - 2), ',');
+    statements.push_back(std::move(statement));
+  }
+  return statements;
+}
+
+Dims ShapeFor(const Dims& parameter, const std::string& shape) {
+  Dims out = parameter;
+  if (shape == "row") out[out.size() - 1] = 1;
+  if (shape == "col") out[out.size() - 2] = 1;
+  return out;
+}
+
+// The named tensors of one parameter: param, grad, state and temporaries.
+using Names = std::map<std::string, TensorId>;
+
+void RunSingle(Builder& b, const std::vector<Statement>& statements, Names names) {
+  for (const Statement& statement : statements) {
+    Arguments arguments;
+    for (const std::string& operand : statement.operands) arguments.push_back({operand, names.at(operand)});
+    if (statement.result.name.empty()) {
+      b.Call(statement.kernel, std::move(arguments), {}, {{names.at(statement.operands[0])}});
+      continue;
+    }
+    const Tensor& parameter = b.at(names.at("param"));
+    OutputSpec spec{ShapeFor(parameter.shape, statement.result.shape), parameter.dtype};
+    names[statement.result.name] = b.CallOne(statement.kernel, std::move(arguments), spec);
+  }
+}
+
+void RunMulti(Builder& b, const std::vector<Statement>& statements, std::vector<Names> all) {
+  for (const Statement& statement : statements) {
+    Arguments arguments;
+    CallOptions options;
+    for (const std::string& operand : statement.operands) {
+      TensorList list;
+      for (const Names& names : all) list.ids.push_back(names.at(operand));
+      arguments.push_back({operand, list});
+    }
+    std::vector<OutputSpec> specs;
+    for (const Names& names : all) {
+      const Tensor& parameter = b.at(names.at("param"));
+      if (statement.result.name.empty()) {
+        options.mutated.push_back(names.at(statement.operands[0]));
+      } else {
+        specs.push_back({ShapeFor(parameter.shape, statement.result.shape), parameter.dtype});
+      }
+    }
+    std::vector<TensorId> results = b.Call("_foreach_" + statement.kernel, std::move(arguments), std::move(specs), options);
+    for (std::size_t i = 0; i < results.size(); ++i) all[i][statement.result.name] = results[i];
+  }
+}
+
+bool Applies(const Row& row, std::size_t axes) {
+  return row.rank == Rank::kAny || (row.rank == Rank::kMatrix) == (axes > 1);
+}
+
+}  // namespace
+
+std::vector<std::string> OptimizerNames() {
+  std::vector<std::string> names;
+  for (const Row& row : kTable) {
+    if (names.empty() || names.back() != row.name) names.push_back(row.name);
+  }
+  return names;
+}
+
+Status RecordUpdate(Builder& b, const ParameterGradients& gradients, const std::string& optimizer) {
+  if (optimizer == "none") return {};
+  if (!std::ranges::count(OptimizerNames(), optimizer)) {
+    return Fail("optimizer \"{}\": expected one of {} or none", optimizer, fmt::join(OptimizerNames(), ", "));
+  }
+  b.set_phase(Phase::kUpdate);
+  b.set_layer("");
+  std::map<TensorId, TensorId> gradient_of(gradients.begin(), gradients.end());
+  for (const Row& row : kTable) {
+    if (row.name != optimizer) continue;
+    std::vector<Names> all;
+    for (TensorId parameter : b.parameters()) {  // in the order of the model, as the optimizer holds them
+      auto found = gradient_of.find(parameter);
+      if (found == gradient_of.end() || !Applies(row, b.shape(parameter).size())) continue;
+      Names names = {{"param", parameter}, {"grad", found->second}};
+      for (const std::string& state : SplitBy(row.state, ' ')) {
+        NamedShape spec = ReadNamedShape(state);
+        std::string full_name = spec.name + "." + b.graph().storage_of(parameter).name;
+        names[spec.name] = b.State(full_name, ShapeFor(b.shape(parameter), spec.shape), b.at(parameter).dtype);
+      }
+      all.push_back(std::move(names));
+    }
+    if (all.empty()) continue;
+    if (b.on_cuda() && *row.multi) {
+      RunMulti(b, ReadStatements(row.multi), std::move(all));
+    } else {
+      for (Names& names : all) RunSingle(b, ReadStatements(row.single), std::move(names));
+    }
+  }
+  return {};
+}
+
+Result<TrainingGraph> FinishStep(Builder builder, TensorId loss, const ModelOptions& options) {
+  ParameterGradients gradients = RecordBackward(builder, loss);
+  EBB_RETURN_IF_ERROR(RecordUpdate(builder, gradients, options.optimizer));
+  TrainingGraph graph = std::move(builder.graph());
+  AssignStorageKinds(graph, gradients);
+  graph.outputs = {loss};
+  graph.meta["framework"] = "pytorch";
+  graph.meta["optimizer"] = options.optimizer;
+  graph.meta["batch_size"] = std::to_string(options.batch_size);
+  for (const Storage& storage : graph.storages) {
+    if (storage.bytes >= kTooLarge) return Fail("{}: a tensor would be larger than 2^60 bytes; expected smaller sizes", graph.name);
+  }
+  return graph;
+}
+
+}  // namespace ebbtide::model

@@ -1,0 +1,67 @@
+#include "model/zoo/zoo.h"
+
+#include "model/update_rules.h"
+
+namespace ebbtide::model::zoo {
+
+const std::vector<Family>& Families() {
+  static const auto* families = new std::vector<Family>{
+      ResNets(),
+      SimpleModels(),
+  };
+  return *families;
+}
+
+const Member* FindMember(const std::string& name) {
+  for (const Family& family : Families()) {
+    for (const Member& member : family.members) {
+      if (member.name == name) return &member;
+    }
+  }
+  return nullptr;
+}
+
+namespace {
+
+Status Choose(const std::string& model, const char* flag, std::optional<std::int64_t> wanted, std::int64_t& size) {
+  if (!wanted) return {};
+  if (size == 0) return Fail("{}: {} does not apply to this model", model, flag);
+  if (*wanted <= 0) return Fail("{}: {} {}: expected a positive number", model, flag, *wanted);
+  size = *wanted;
+  return {};
+}
+
+Result<Sizes> SizesFor(const Member& member, const ModelOptions& options) {
+  Sizes sizes = member.defaults;
+  sizes.batch = 1;
+  EBB_RETURN_IF_ERROR(Choose(member.name, "--batch-size", options.batch_size, sizes.batch));
+  EBB_RETURN_IF_ERROR(Choose(member.name, "--image-size", options.image_size, sizes.image));
+  EBB_RETURN_IF_ERROR(Choose(member.name, "--seq-len", options.seq_len, sizes.seq_len));
+  EBB_RETURN_IF_ERROR(Choose(member.name, "--classes", options.classes, sizes.classes));
+  if (!options.widths.empty()) {
+    if (sizes.widths.empty()) return Fail("{}: --widths does not apply to this model", member.name);
+    if (options.widths.size() < 2) return Fail("{}: --widths: expected at least an input and an output width", member.name);
+    for (std::int64_t width : options.widths) {
+      if (width <= 0) return Fail("{}: --widths {}: expected positive numbers", member.name, width);
+    }
+    sizes.widths = options.widths;
+  }
+  return sizes;
+}
+
+}  // namespace
+
+Result<TrainingGraph> Build(const Member& member, const ModelOptions& options) {
+  EBB_ASSIGN_OR_RETURN(Sizes sizes, SizesFor(member, options));
+  Builder builder(member.name, options.device);
+  TensorId loss = member.forward(builder, sizes);
+  builder.graph().meta["source"] = "built in";
+  return FinishStep(std::move(builder), loss, options);
+}
+
+ImageBatch ImageInput(Builder& b, const Sizes& sizes) {
+  TensorId images = b.Input("images", {sizes.batch, 3, sizes.image, sizes.image});
+  return {images, b.Input("labels", {sizes.batch}, DType::kInt64)};
+}
+
+}  // namespace ebbtide::model::zoo
