@@ -93,6 +93,24 @@ std::string PadRight(std::string_view text, int columns) {
   return std::string(text) + std::string(static_cast<std::size_t>(std::max(0, columns - Columns(text))), ' ');
 }
 
+std::vector<std::string> Wrap(std::string_view text, int columns) {
+  std::vector<std::string> lines(1);
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find(' ', begin), text.size());
+    const std::string_view word = text.substr(begin, end - begin);
+    if (lines.back().empty()) {
+      lines.back() = word;
+    } else if (Columns(lines.back()) + 1 + Columns(word) <= columns) {
+      lines.back() += ' ';
+      lines.back() += word;
+    } else {
+      lines.emplace_back(word);
+    }
+    begin = end + 1;
+  }
+  return lines;
+}
+
 std::string WithSeparators(std::int64_t number) {
   std::string digits = fmt::format("{}", number);
   const std::size_t first = number < 0 ? 1 : 0;

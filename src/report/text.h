@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace ebbtide::report {
 
@@ -20,6 +21,9 @@ std::string Shorten(std::string_view text, int columns, bool unicode);
 // Filled up with spaces to `columns`.
 std::string PadLeft(std::string_view text, int columns);
 std::string PadRight(std::string_view text, int columns);
+
+// Lines of at most `columns`, broken at spaces; a longer word has a line of its own. At least one line.
+std::vector<std::string> Wrap(std::string_view text, int columns);
 
 // "25,557,032".
 std::string WithSeparators(std::int64_t number);

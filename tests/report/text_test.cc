@@ -50,6 +50,14 @@ TEST(Pad, FillsColumnsNotBytes) {
   EXPECT_EQ(PadRight("long", 3), "long");
 }
 
+TEST(Wrap, BreaksAtSpaces) {
+  using Lines = std::vector<std::string>;
+  EXPECT_EQ(Wrap("one two three", 7), (Lines{"one two", "three"}));
+  EXPECT_EQ(Wrap("one two three", 13), (Lines{"one two three"}));
+  EXPECT_EQ(Wrap("a verylongword b", 5), (Lines{"a", "verylongword", "b"}));
+  EXPECT_EQ(Wrap("", 5), (Lines{""}));
+}
+
 TEST(WithSeparators, GroupsByThousands) {
   EXPECT_EQ(WithSeparators(0), "0");
   EXPECT_EQ(WithSeparators(999), "999");

@@ -1,0 +1,133 @@
+#include "cli/common_flags.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+
+#include "base/nearest.h"
+#include "model/update_rules.h"
+
+namespace ebbtide::cli {
+namespace {
+
+constexpr const char* kModelGroup = "Model";
+constexpr const char* kOutputGroup = "Output";
+constexpr std::int64_t kMostThreads = 1024;
+
+std::optional<std::int64_t> ParseWhole(std::string_view text) {
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+CLI::Validator Check(std::string (*check)(const std::string&)) {
+  return CLI::Validator([check](std::string& text) { return check(text); }, "");
+}
+
+// "784,512,10".
+void ParseWidths(const std::string& text, std::vector<std::int64_t>& widths) {
+  widths.clear();
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const auto width = ParseWhole(std::string_view(text).substr(begin, end - begin));
+    if (!width || *width <= 0) {
+      throw CLI::ValidationError(
+          "--widths", fmt::format("expected positive whole numbers with commas between, found {}", text));
+    }
+    widths.push_back(*width);
+    begin = end + 1;
+  }
+  if (widths.size() < 2) {
+    throw CLI::ValidationError("--widths", fmt::format("expected at least two, of input and output, found {}", text));
+  }
+}
+
+void ParseDevice(const std::string& text, model::Device& device) {
+  if (text == "cpu") {
+    device = model::Device::kCpu;
+  } else if (text == "cuda") {
+    device = model::Device::kCuda;
+  } else {
+    throw CLI::ValidationError("--device", fmt::format("expected cpu or cuda, found {}", text));
+  }
+}
+
+std::string CheckThreads(const std::string& text) {
+  const auto number = ParseWhole(text);
+  if (number && *number > 0 && *number <= kMostThreads) return {};
+  return fmt::format("expected a whole number from 1 to {}, found {}", kMostThreads, text.empty() ? "nothing" : text);
+}
+
+std::string CheckOptimizer(const std::string& text) {
+  std::vector<std::string> names = model::OptimizerNames();
+  names.push_back("none");
+  if (std::find(names.begin(), names.end(), text) != names.end()) return {};
+  return fmt::format("expected {}; found {}{}", JoinWithOr(names), text, DidYouMean(text, names));
+}
+
+}  // namespace
+
+std::string CheckPositive(const std::string& text) {
+  const auto number = ParseWhole(text);
+  if (number && *number > 0) return {};
+  return fmt::format("expected a positive whole number, found {}", text.empty() ? "nothing" : text);
+}
+
+std::string CheckNotNegative(const std::string& text) {
+  const auto number = ParseWhole(text);
+  if (number && *number >= 0) return {};
+  return fmt::format("expected a whole number from 0 on, found {}", text.empty() ? "nothing" : text);
+}
+
+void AddOutputFlags(CLI::App& verb, OutputFlags& flags, const char* output) {
+  verb.option_defaults()->group(kOutputGroup);
+  verb.add_flag("--json", flags.json, "One JSON object on standard output, raw bytes and nanoseconds");
+  verb.add_option("-o,--output", flags.output, output)->type_name("FILE");
+  verb.add_flag("-q,--quiet", flags.quiet, "Nothing on standard error but errors");
+  verb.add_flag("-v,--verbose", flags.verbose, "Say on standard error what is being done");
+  verb.add_option("--seed", flags.seed, "Seed of every random choice (default 0)")
+      ->type_name("N")
+      ->check(Check(CheckNotNegative));
+  verb.add_option("--threads", flags.threads, "Threads to use (default: one per processor)")
+      ->type_name("N")
+      ->check(Check(CheckThreads));
+}
+
+void AddModelFlags(CLI::App& verb, ModelFlags& flags) {
+  model::ModelOptions& options = flags.options;
+  verb.option_defaults()->group("Positionals");
+  verb.add_option("MODEL", flags.model, "A name that `ebbtide models` lists, an .onnx, a graph .json[.gz], or a SCRIPT.py:function")
+      ->type_name("");
+  verb.option_defaults()->group(kModelGroup);
+  const auto shape = [&](CLI::Option* option) { flags.shaping.push_back(option); };
+  shape(verb.add_option("--batch-size", options.batch_size, "Samples per step (default 32)")
+            ->type_name("N")
+            ->check(Check(CheckPositive)));
+  shape(verb.add_option("--image-size", options.image_size, "Height and width of images, in pixels")
+            ->type_name("N")
+            ->check(Check(CheckPositive)));
+  shape(verb.add_option("--seq-len", options.seq_len, "Tokens per sample")
+            ->type_name("N")
+            ->check(Check(CheckPositive)));
+  shape(verb.add_option("--classes", options.classes, "Outputs of a classifier")
+            ->type_name("N")
+            ->check(Check(CheckPositive)));
+  shape(verb.add_option_function<std::string>(
+                "--widths", [&](const std::string& text) { ParseWidths(text, options.widths); },
+                "Layers of mlp: input, hidden ..., output, as 784,512,10")
+            ->type_name("N,N,..."));
+  shape(verb.add_option("--optimizer", options.optimizer, "Whose update ends the step (default sgd; none: no update)")
+            ->type_name("NAME")
+            ->check(Check(CheckOptimizer)));
+  shape(verb.add_option_function<std::string>(
+                "--device", [&](const std::string& text) { ParseDevice(text, options.device); },
+                "Whose kernels run, for what they save: cpu (default) or cuda")
+            ->type_name("NAME"));
+  shape(verb.add_flag("--assume-elementwise", options.assume_elementwise,
+                      "Take an operator that is not known for one that keeps the shape and saves its inputs"));
+}
+
+}  // namespace ebbtide::cli

@@ -1,0 +1,40 @@
+// Flags that several verbs share: one spelling, one meaning and one way to complain everywhere.
+// A verb adds the groups it uses; a flag that it did not add is refused.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "model/model.h"
+
+namespace ebbtide::cli {
+
+// Of every verb.
+struct OutputFlags {
+  bool json = false;       // one JSON object on standard output instead of tables
+  std::string output;      // also write the result to this file; empty: do not
+  bool quiet = false;      // nothing on standard error but errors
+  bool verbose = false;    // say on standard error what is being done
+  std::uint64_t seed = 0;  // of every random choice
+  int threads = 0;         // 0: as many as there are processors
+};
+// `output` says what -o FILE writes.
+inline constexpr const char* kResultFile = "Also write the result to FILE: .json the object, .txt the table";
+void AddOutputFlags(CLI::App& verb, OutputFlags& flags, const char* output = kResultFile);
+
+// Of verbs that take a MODEL.
+struct ModelFlags {
+  std::string model;
+  model::ModelOptions options;
+  // Those that choose the shapes and the update of a built-in model or an .onnx. A graph file has made these choices.
+  std::vector<const CLI::Option*> shaping;
+};
+void AddModelFlags(CLI::App& verb, ModelFlags& flags);
+
+// The value of a flag as CLI11 validators want it: an empty string, or what was expected and what was found.
+std::string CheckPositive(const std::string& text);
+std::string CheckNotNegative(const std::string& text);
+
+}  // namespace ebbtide::cli

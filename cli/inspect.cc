@@ -1,0 +1,55 @@
+// ebbtide inspect MODEL: parameters, FLOPs, what is saved for backward, the largest tensors, ops by kind.
+#include "report/inspect.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "cli/load.h"
+#include "cli/output.h"
+#include "cli/verb.h"
+#include "graph/json.h"
+
+namespace ebbtide::cli {
+namespace {
+
+struct InspectFlags {
+  ModelFlags model;
+  OutputFlags output;
+  std::string graph_out;
+};
+
+Result<int> RunInspect(const InspectFlags& flags) {
+  if (flags.model.model.empty()) return Fail("expected a MODEL (see ebbtide models)");
+  EBB_RETURN_IF_ERROR(CheckOutput(flags.output));
+  if (const std::string& path = flags.graph_out;
+      !path.empty() && !path.ends_with(".json") && !path.ends_with(".json.gz")) {
+    return Fail("--graph-out {}: expected a name that ends in .json or .json.gz", path);
+  }
+  EBB_ASSIGN_OR_RETURN(const TrainingGraph graph, Load(flags.model, flags.output));
+  Remark(flags.output, fmt::format("{}: {} ops, {} tensors, {} storages", flags.model.model, graph.ops.size(),
+                                   graph.tensors.size(), graph.storages.size()));
+  if (!flags.graph_out.empty()) {
+    EBB_RETURN_IF_ERROR(WriteGraph(graph, flags.graph_out));
+    Remark(flags.output, fmt::format("wrote {}", flags.graph_out));
+  }
+  const report::Inspection inspection = report::Inspect(graph, flags.model.model);
+  EBB_RETURN_IF_ERROR(Emit(flags.output, report::InspectJson(inspection), [&](const report::Terminal& terminal) {
+    return report::InspectText(inspection, terminal);
+  }));
+  return kSuccess;
+}
+
+}  // namespace
+
+Verb AddInspect(CLI::App& program) {
+  CLI::App* app = program.add_subcommand("inspect", "Show what a training step of a model computes, saves and holds");
+  const auto flags = std::make_shared<InspectFlags>();
+  AddModelFlags(*app, flags->model);
+  AddOutputFlags(*app, flags->output);
+  app->add_option("--graph-out", flags->graph_out, "Also write the graph itself, a MODEL in its own right: .json or .json.gz")
+      ->type_name("FILE");
+  return {app, [flags] { return RunInspect(*flags); }};
+}
+
+}  // namespace ebbtide::cli

@@ -1,0 +1,122 @@
+// The program: finds the verb, parses its flags, runs it, and turns every fault into one line and an exit code.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <memory>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "base/nearest.h"
+#include "cli/help.h"
+#include "cli/output.h"
+#include "cli/verb.h"
+
+namespace ebbtide::cli {
+namespace {
+
+constexpr const char* kDescription =
+    "GPU memory of deep-learning training: what a step needs, op by op, from the model alone.";
+
+constexpr const char* kGeneralGroup = "General";
+
+std::vector<std::string> NamesOf(const std::vector<Verb>& verbs) {
+  std::vector<std::string> names;
+  for (const Verb& verb : verbs) names.push_back(verb.app->get_name());
+  return names;
+}
+
+std::vector<std::string> FlagsOf(const CLI::App& verb) {
+  std::vector<std::string> flags;
+  for (const CLI::Option* option : verb.get_options()) {
+    for (const std::string& name : option->get_lnames()) flags.push_back("--" + name);
+  }
+  return flags;
+}
+
+// What stands on the command line and belongs to nothing.
+std::string Unexpected(const std::string& word, const CLI::App& verb) {
+  if (!word.starts_with("-") || word == "-") return word + ": one word too many";
+  const std::string flag = word.substr(0, word.find('='));
+  const std::vector<std::string> flags = FlagsOf(verb);
+  if (std::find(flags.begin(), flags.end(), flag) != flags.end()) return flag + ": expected behind the verb";
+  return flag + ": not a flag of " + verb.get_name() + DidYouMean(flag, flags);
+}
+
+// CLI11's own words name types and counts; ours name the flag and what was expected.
+std::string MessageOf(const CLI::ParseError& error) {
+  if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr) {
+    const std::string text = error.what();
+    return text.substr(0, text.find(':')) + ": expected a value, found none";
+  }
+  if (dynamic_cast<const CLI::ConversionError*>(&error) != nullptr) {  // numbers were checked: it is --json=5
+    std::string text = error.what();
+    text.erase(0, std::min(text.find("--"), text.size()));
+    return text.substr(0, text.find(' ')) + ": expected no value";
+  }
+  return error.what();
+}
+
+void SetUp(CLI::App& program) {
+  program.set_help_flag("-h,--help", "Print this")->group(kGeneralGroup);
+  program.set_version_flag("--version", "ebbtide " EBBTIDE_VERSION, "Print the version")->group(kGeneralGroup);
+  program.option_defaults()->group(kGeneralGroup)->take_last();
+  program.formatter(std::make_shared<HelpFormatter>());
+  program.require_subcommand(0, 1);  // "inspect models": a MODEL of that name, no second verb
+  program.allow_extras();
+}
+
+int Main(int argc, char** argv) {
+  CLI::App program(kDescription, "ebbtide");
+  SetUp(program);
+  const std::vector<Verb> verbs = {AddModels(program), AddInspect(program), AddCapture(program)};
+  for (const Verb& verb : verbs) verb.app->allow_extras();
+
+  const auto chosen = [&]() -> const Verb* {
+    const auto found = std::find_if(verbs.begin(), verbs.end(), [](const Verb& verb) { return verb.app->parsed(); });
+    return found == verbs.end() ? nullptr : &*found;
+  };
+  const auto refuse = [&](const std::string& message) {
+    PrintError(chosen() == nullptr ? "" : chosen()->app->get_name(), message);
+    return kBadInput;
+  };
+
+  try {
+    program.parse(argc, argv);
+  } catch (const CLI::Success& asked) {  // --help, --version
+    return program.exit(asked);
+  } catch (const CLI::ParseError& error) {
+    return refuse(MessageOf(error));
+  }
+
+  const Verb* verb = chosen();
+  if (verb == nullptr) {
+    const std::vector<std::string> rest = program.remaining();
+    const std::string expected = "expected a verb, " + JoinWithOr(NamesOf(verbs));
+    if (rest.empty()) return refuse(expected + " (see ebbtide --help)");
+    return refuse(expected + "; found " + rest.front() + DidYouMean(rest.front(), NamesOf(verbs)));
+  }
+  for (const std::string& word : program.remaining(true)) {
+    if (word != "--") return refuse(Unexpected(word, *verb->app));
+  }
+
+  const Result<int> code = verb->run();
+  if (code) return *code;
+  if (!code.error().message.empty()) refuse(code.error().message);
+  return kBadInput;
+}
+
+}  // namespace
+}  // namespace ebbtide::cli
+
+int main(int argc, char** argv) {
+  try {
+    return ebbtide::cli::Main(argc, argv);
+  } catch (const std::bad_alloc&) {
+    ebbtide::cli::PrintError("", "out of memory");
+  } catch (const std::exception& error) {
+    ebbtide::cli::PrintError("", error.what());
+  }
+  return ebbtide::cli::kBadInput;
+}

@@ -1,0 +1,31 @@
+// Where a verb's result goes: data to standard output and to the file of -o, all else to standard error.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "cli/common_flags.h"
+#include "report/json.h"
+#include "report/terminal.h"
+
+namespace ebbtide::cli {
+
+// A result for people, laid out for the given terminal.
+using TextFor = std::function<std::string(const report::Terminal&)>;
+
+// Refuses a FILE of -o that we would not know how to write, before the work is done.
+Status CheckOutput(const OutputFlags& flags);
+
+// Writes the file of -o, if any, then the object (--json) or the text to standard output.
+Status Emit(const OutputFlags& flags, const report::Json& result, const TextFor& text);
+
+// A line on standard error: with -v only, or always but with -q.
+void Remark(const OutputFlags& flags, std::string_view line);
+void Note(const OutputFlags& flags, std::string_view line);
+
+// "ebbtide inspect: ..." on standard error, on one line whatever the message holds.
+void PrintError(std::string_view verb, std::string_view message);
+
+}  // namespace ebbtide::cli

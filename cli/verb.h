@@ -1,0 +1,25 @@
+// A verb of the command line. Each has one file with one function that adds it to the program; main.cc lists them.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+
+#include "base/result.h"
+
+namespace ebbtide::cli {
+
+// What the program's exit tells a script. A program that we start on the user's behalf may end with codes of its own.
+inline constexpr int kSuccess = 0;     // done; it fits, it is feasible
+inline constexpr int kInfeasible = 1;  // done; it does not fit, it is infeasible
+inline constexpr int kBadInput = 2;    // bad usage or bad input: one line on standard error says which
+
+struct Verb {
+  CLI::App* app = nullptr;           // its flags, owned by the program
+  std::function<Result<int>()> run;  // called after they were parsed: the exit code, or what is wrong with the input
+};
+
+Verb AddModels(CLI::App& program);
+Verb AddInspect(CLI::App& program);
+Verb AddCapture(CLI::App& program);
+
+}  // namespace ebbtide::cli

@@ -1,0 +1,50 @@
+// Which front end reads what the user named.
+#include <string_view>
+
+#include "base/nearest.h"
+#include "graph/json.h"
+#include "model/model.h"
+#include "model/zoo/zoo.h"
+
+namespace ebbtide::model {
+namespace {
+
+enum class Source { kBuiltIn, kGraph, kUnknownFile };
+
+Source SourceOf(std::string_view model) {
+  if (model.ends_with(".json") || model.ends_with(".json.gz")) return Source::kGraph;
+  return model.find('/') == std::string_view::npos ? Source::kBuiltIn : Source::kUnknownFile;
+}
+
+std::vector<std::string> BuiltInNames() {
+  std::vector<std::string> names;
+  for (const BuiltInModel& model : BuiltInModels()) names.push_back(model.name);
+  return names;
+}
+
+}  // namespace
+
+std::vector<BuiltInModel> BuiltInModels() {
+  std::vector<BuiltInModel> models;
+  for (const zoo::Family& family : zoo::Families()) {
+    for (const zoo::Member& member : family.members) {
+      models.push_back({.name = member.name, .family = family.name, .description = member.description});
+    }
+  }
+  return models;
+}
+
+Result<TrainingGraph> LoadModel(const std::string& model, const ModelOptions& options) {
+  switch (SourceOf(model)) {
+    case Source::kGraph: return ReadGraph(model);
+    case Source::kUnknownFile: return Fail("{}: expected a file that ends in .json or .json.gz", model);
+    case Source::kBuiltIn: break;
+  }
+  const zoo::Member* member = zoo::FindMember(model);
+  if (member == nullptr) {
+    return Fail("{}: no built-in model of this name (see ebbtide models){}", model, DidYouMean(model, BuiltInNames()));
+  }
+  return zoo::Build(*member, options);
+}
+
+}  // namespace ebbtide::model

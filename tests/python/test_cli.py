@@ -1,0 +1,428 @@
+"""The program as a user runs it: exit codes, one-line errors, the JSON fields, what goes to which stream."""
+
+import errno
+import fcntl
+import gzip
+import json
+import os
+import pathlib
+import pty
+import re
+import struct
+import subprocess
+import termios
+
+import pytest
+
+PROGRAM = os.environ.get("EBBTIDE_PROGRAM") or str(pathlib.Path(__file__).resolve().parents[2] / "build" / "ebbtide")
+ESCAPE = "\x1b"
+
+
+def run(*words, **environment):
+    """Without a terminal, in an environment that does not depend on the caller's terminal."""
+    kept = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "NO_COLOR", "LC_ALL", "LC_CTYPE", "LANG")}
+    return subprocess.run([PROGRAM, *map(str, words)], capture_output=True, text=True, stdin=subprocess.DEVNULL,
+                          env={**kept, **environment})
+
+
+def run_on_terminal(*words, width=80, **environment):
+    """What appears on a terminal of that width: standard output and standard error mixed."""
+    kept = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "NO_COLOR", "LC_ALL", "LC_CTYPE", "LANG")}
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, width, 0, 0))
+    process = subprocess.Popen([PROGRAM, *map(str, words)], stdin=theirs, stdout=theirs, stderr=theirs,
+                               env={**kept, "TERM": "xterm-256color", **environment})
+    os.close(theirs)
+    data = b""
+    while True:
+        try:
+            piece = os.read(ours, 65536)
+        except OSError as error:  # the terminal's way to say that nobody writes to it any more
+            assert error.errno == errno.EIO
+            break
+        if not piece:
+            break
+        data += piece
+    os.close(ours)
+    assert process.wait() == 0
+    return data.decode().replace("\r\n", "\n")
+
+
+def result_of(*words):
+    """The one object on standard output of a run that must succeed silently."""
+    done = run(*words, "--json")
+    assert done.stderr == ""
+    assert done.returncode == 0
+    return json.loads(done.stdout)
+
+
+def assert_refused(done, *parts):
+    """Exit 2, nothing on standard output, one line on standard error that holds all parts in order."""
+    assert done.returncode == 2, done.stderr
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1 and done.stderr.endswith("\n"), done.stderr
+    assert re.search(".*".join(map(re.escape, parts)), done.stderr), done.stderr
+
+
+# ---- Help and version
+
+
+def test_version_names_the_program():
+    done = run("--version")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert re.fullmatch(r"ebbtide \d+\.\d+\.\d+\n", done.stdout)
+
+
+def test_help_lists_every_verb():
+    done = run("--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    for verb in ("models", "inspect", "capture"):
+        assert re.search(rf"^  {verb} +\w", done.stdout, re.MULTILINE)
+
+
+@pytest.mark.parametrize("verb", ["models", "inspect", "capture"])
+def test_every_verb_takes_the_flags_of_all_verbs(verb):
+    done = run(verb, "--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    for flag in ("--json", "-o, --output FILE", "-q, --quiet", "-v, --verbose", "--seed N", "--threads N"):
+        assert flag in done.stdout
+
+
+def test_help_is_the_manual_s(checkout):
+    """docs/command-line.md has every flag that the program has, and no other."""
+    manual = (checkout / "docs" / "command-line.md").read_text()
+    for verb in ("models", "inspect", "capture"):
+        in_help = set(re.findall(r"--[a-z][a-z-]+", run(verb, "--help").stdout))
+        section = re.search(rf"^## ebbtide {verb}\n(.*?)(?=^## |\Z)", manual, re.MULTILINE | re.DOTALL).group(1)
+        common = re.search(r"^## Flags of every verb\n(.*?)(?=^## )", manual, re.MULTILINE | re.DOTALL).group(1)
+        in_manual = set(re.findall(r"^\| `(?:-\w`, `)?(--[a-z][a-z-]+)", section + common, re.MULTILINE))
+        assert in_help == in_manual
+
+
+# ---- models
+
+
+def test_models_json():
+    result = result_of("models")
+    assert result["schema_version"] == 1
+    assert result["command"] == "models"
+    names = [model["name"] for model in result["models"]]
+    assert len(names) == len(set(names))
+    for model in result["models"]:
+        assert set(model) == {"name", "family", "description"}
+        assert all(isinstance(text, str) and text for text in model.values())
+
+
+def test_models_lists_what_is_promised():
+    names = {model["name"] for model in result_of("models")["models"]}
+    assert names >= set("""
+        alexnet vgg11 vgg16 vgg19 resnet18 resnet34 resnet50 resnet101 resnet152 inception_v3 inception_v4 densenet121
+        densenet169 mobilenet_v2 mobilenet_v3_small mobilenet_v3_large mnasnet1_0 regnet_x_400mf regnet_y_400mf
+        convnext_tiny convnext_base unet lstm mlp bert-base bert-large gpt2 gpt2-medium gpt2-large gpt2-xl distilgpt2
+        gpt-neo-125m opt-125m opt-350m cerebras-gpt-111m t5-small t5-base llama-3.2-1b llama-3.2-3b qwen3-4b gemma-2-2b
+        deepseek-r1-distill-qwen-1.5b""".split())
+
+
+def test_models_text_has_each_model_once_under_its_family():
+    text = run("models").stdout
+    blocks = {block.splitlines()[0]: block for block in text.split("\n\n")}
+    for model in result_of("models")["models"]:
+        assert re.search(rf"^  {re.escape(model['name'])}( |$)", blocks[model["family"]], re.MULTILINE)
+
+
+# ---- inspect
+
+
+@pytest.fixture(scope="module")
+def resnet():
+    return result_of("inspect", "resnet18", "--batch-size", "2")
+
+
+def test_inspect_fields_and_types(resnet):
+    whole = ["schema_version", "parameters", "forward_flops", "saved_bytes", "saved_storages", "persistent_bytes",
+             "peak_bytes", "ops", "tensors", "storages", "time_ns"]
+    for field in whole:
+        assert type(resnet[field]) is int, field
+    assert resnet["schema_version"] == 1
+    assert (resnet["command"], resnet["model"]) == ("inspect", "resnet18")
+    assert set(resnet["ops_by_phase"]) == set(resnet["flops_by_phase"]) == {"forward", "backward", "update"}
+    assert set(resnet["bytes_by_kind"]) == {"parameter", "buffer", "gradient", "optimizer_state", "input", "activation",
+                                            "temporary"}
+    assert set(resnet["peak_at"]) == {"op", "kind", "phase", "layer"}
+    for kind in resnet["ops_by_kind"]:
+        assert set(kind) == {"kind", "forward", "backward", "update", "flops", "time_ns"}
+    for tensor in resnet["largest_tensors"]:
+        assert set(tensor) == {"storage", "bytes", "kind", "dtype", "shape", "name", "layer", "saved"}
+
+
+def test_inspect_figures_fit_together(resnet):
+    assert resnet["parameters"] == 11_689_512  # torchvision's resnet18
+    assert resnet["bytes_by_kind"]["parameter"] == 4 * resnet["parameters"]
+    assert resnet["ops"] == sum(resnet["ops_by_phase"].values())
+    assert resnet["ops"] == sum(kind[phase] for kind in resnet["ops_by_kind"] for phase in resnet["ops_by_phase"])
+    assert resnet["forward_flops"] == resnet["flops_by_phase"]["forward"] > 0
+    persistent = ("parameter", "buffer", "optimizer_state", "input")
+    assert resnet["persistent_bytes"] == sum(resnet["bytes_by_kind"][kind] for kind in persistent)
+    assert resnet["peak_bytes"] >= resnet["persistent_bytes"] + resnet["saved_bytes"] // 2
+    assert max(resnet["live_bytes"]) == resnet["peak_bytes"]
+    assert len(resnet["live_bytes"]) <= 256
+    assert 0 <= resnet["peak_at"]["op"] < resnet["ops"]
+    sizes = [tensor["bytes"] for tensor in resnet["largest_tensors"]]
+    assert len(sizes) == 10 and sizes == sorted(sizes, reverse=True)
+
+
+def test_batch_size_scales_what_is_saved(resnet):
+    twice = result_of("inspect", "resnet18", "--batch-size", "4")
+    assert twice["parameters"] == resnet["parameters"]
+    assert twice["forward_flops"] == 2 * resnet["forward_flops"]
+    assert resnet["saved_bytes"] < twice["saved_bytes"] <= 2 * resnet["saved_bytes"]
+
+
+def test_widths_give_the_layers_of_mlp():
+    result = result_of("inspect", "mlp", "--widths", "784,512,10", "--batch-size", "8")
+    assert result["parameters"] == 784 * 512 + 512 + 512 * 10 + 10
+    assert result["forward_flops"] == 2 * 8 * (784 * 512 + 512 * 10)
+
+
+def test_optimizer_brings_its_state():
+    states = {name: result_of("inspect", "mlp", "--optimizer", name)["bytes_by_kind"]["optimizer_state"]
+              for name in ("none", "sgd", "adam")}
+    parameters = result_of("inspect", "mlp")["bytes_by_kind"]["parameter"]
+    assert states["none"] == states["sgd"] == 0
+    assert states["adam"] >= 2 * parameters
+
+
+def test_inspect_text_shows_each_figure():
+    text = run("inspect", "resnet18", "--batch-size", "2").stdout
+    for part in ("resnet18", "parameters          11,689,512\n", "forward FLOPs", "saved for backward", "persistent",
+                 "optimizer state", "peak live", "live memory over the step", "ops by kind", "convolution",
+                 "largest tensors"):
+        assert part in text
+    assert text.count("\n\n") == 4  # title, figures, plot, kinds, tensors
+
+
+# ---- Streams, colours, widths
+
+
+def test_text_without_a_terminal_is_plain():
+    done = run("inspect", "resnet18", "--batch-size", "2")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert ESCAPE not in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_text_keeps_to_the_terminal(width):
+    text = run_on_terminal("inspect", "resnet18", "--batch-size", "2", width=width)
+    lines = re.sub(r"\x1b\[\d+m", "", text).splitlines()
+    assert max(map(len, lines)) <= width
+    assert any(len(line) > width - 10 for line in lines)  # the plot makes use of it
+
+
+def test_colours_on_a_terminal_and_no_color():
+    words = ("inspect", "resnet18", "--batch-size", "2")
+    coloured = run_on_terminal(*words)
+    plain = run_on_terminal(*words, NO_COLOR="1")
+    assert ESCAPE in coloured
+    assert ESCAPE not in plain
+    assert ESCAPE not in run_on_terminal(*words, TERM="dumb")
+    assert ESCAPE in run_on_terminal(*words, NO_COLOR="")  # as no-color.org has it: empty is unset
+    assert re.sub(r"\x1b\[\d+m", "", coloured) == plain == run(*words).stdout
+
+
+def test_ascii_where_the_locale_is_not_utf8():
+    assert run("inspect", "resnet18", "--batch-size", "2", LC_ALL="C").stdout.isascii()
+    assert not run("inspect", "resnet18", "--batch-size", "2", LC_ALL="C.UTF-8").stdout.isascii()
+
+
+def test_verbose_speaks_on_standard_error_only():
+    words = ("inspect", "resnet18", "--batch-size", "2")
+    plain, verbose = run(*words), run(*words, "-v")
+    assert verbose.stdout == plain.stdout
+    assert plain.stderr == ""
+    assert "ops" in verbose.stderr
+    assert run(*words, "-q").stdout == plain.stdout
+
+
+def test_same_input_same_output():
+    words = ("inspect", "resnet18", "--batch-size", "2", "--json")
+    outputs = {run(*words, *more).stdout for more in ((), ("--threads", "1"), ("--threads", "2"), ("--seed", "7"))}
+    assert len(outputs) == 1
+
+
+def test_a_full_disk_is_an_error():
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([PROGRAM, "models"], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 2
+    assert done.stderr == "ebbtide models: standard output: No space left on device\n"
+
+
+# ---- Files
+
+
+def test_output_file_has_the_object_or_the_table(tmp_path):
+    words = ("inspect", "resnet18", "--batch-size", "2")
+    done = run(*words, "--json", "-o", tmp_path / "r.json")
+    assert (tmp_path / "r.json").read_text() == done.stdout
+    done = run(*words, "-o", tmp_path / "r.txt", COLUMNS="100")
+    assert (tmp_path / "r.txt").read_text() == done.stdout
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["r.json", "r.txt"]
+
+
+@pytest.mark.parametrize("suffix", [".json", ".json.gz"])
+def test_exported_graph_is_a_model_with_the_same_figures(tmp_path, resnet, suffix):
+    first, second = tmp_path / f"first{suffix}", tmp_path / f"second{suffix}"
+    assert run("inspect", "resnet18", "--batch-size", "2", "--graph-out", first).returncode == 0
+    again = result_of("inspect", first, "--graph-out", second)
+    assert first.read_bytes() == second.read_bytes()
+    assert {**again, "model": "resnet18"} == resnet
+    text = gzip.decompress(first.read_bytes()) if suffix.endswith(".gz") else first.read_bytes()
+    assert json.loads(text)["format"] == "ebbtide.graph"
+
+
+def test_names_in_a_file_cannot_disturb_the_terminal(tmp_path):
+    graph = {
+        "format": "ebbtide.graph", "version": 1, "name": "x\x1b[2J\ny",
+        "storages": [{"kind": "input", "bytes": 4, "name": "\x1b]0;title\x07"}, {"kind": "activation", "bytes": 4}],
+        "tensors": [{"storage": 0, "dtype": "float32", "shape": [1]}, {"storage": 1, "dtype": "float32", "shape": [1]}],
+        "ops": [{"kind": "re\rlu", "layer": "\x9b31m", "inputs": [0], "outputs": [1]}],
+    }
+    path = tmp_path / "hostile.json"
+    path.write_text(json.dumps(graph))
+    done = run("inspect", path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", done.stdout)
+
+
+# ---- Refusals
+
+
+@pytest.mark.parametrize("words, parts", [
+    ([], ["ebbtide: expected a verb", "models, inspect or capture"]),
+    (["inspct"], ["ebbtide: ", "inspct", "did you mean inspect?"]),
+    (["--json"], ["ebbtide: ", "--json"]),
+    (["--json", "models"], ["ebbtide models: --json: expected behind the verb"]),
+    (["models", "extra"], ["ebbtide models: extra: one word too many"]),
+    (["models", "--batch-size", "3"], ["ebbtide models: --batch-size: not a flag of models"]),
+    (["inspect"], ["ebbtide inspect: expected a MODEL"]),
+    (["inspect", "resnet18", "resnet34"], ["ebbtide inspect: resnet34: one word too many"]),
+    (["inspect", "resnet18", "--", "resnet34"], ["ebbtide inspect: resnet34: one word too many"]),
+    (["inspect", "models"], ["ebbtide inspect: models: no built-in model"]),
+    (["inspect", "resnet5"], ["ebbtide inspect: resnet5: ", "did you mean ", "resnet50"]),
+    (["inspect", "BERT_base"], ["ebbtide inspect: BERT_base: ", "did you mean bert-base"]),
+    (["inspect", "resnet18", "--gpu", "a100"], ["ebbtide inspect: --gpu: not a flag of inspect"]),
+    (["inspect", "resnet18", "--batchsize", "3"], ["--batchsize: not a flag of inspect; did you mean --batch-size?"]),
+    (["inspect", "resnet18", "--batch-size", "0"],
+     ["ebbtide inspect: --batch-size: expected a positive whole number, found 0"]),
+    (["inspect", "resnet18", "--batch-size", "-5"], ["--batch-size: expected a positive whole number, found -5"]),
+    (["inspect", "resnet18", "--batch-size", "2.5"], ["--batch-size: expected a positive whole number, found 2.5"]),
+    (["inspect", "resnet18", "--batch-size", "9" * 30], ["--batch-size: expected a positive whole number, found 999"]),
+    (["inspect", "resnet18", "--batch-size", str(2**63 - 1)], ["ebbtide inspect: resnet18: "]),
+    (["inspect", "resnet18", "--batch-size"], ["--batch-size: expected a value"]),
+    (["inspect", "resnet18", "--batch-size="], ["--batch-size: expected"]),
+    (["inspect", "resnet18", "--seq-len", "8"], ["ebbtide inspect: resnet18: --seq-len"]),
+    (["inspect", "mlp", "--widths", "3,,4"], ["--widths: expected positive whole numbers", "found 3,,4"]),
+    (["inspect", "mlp", "--widths", "3"], ["--widths: expected at least two"]),
+    (["inspect", "resnet18", "--optimizer", "adm"], ["--optimizer: expected", "found adm", "did you mean adam"]),
+    (["inspect", "resnet18", "--device", "tpu"], ["--device: expected cpu or cuda, found tpu"]),
+    (["inspect", "resnet18", "--threads", "0"], ["--threads: expected a whole number from 1", "found 0"]),
+    (["inspect", "resnet18", "--seed", "-1"], ["--seed: expected a whole number from 0", "found -1"]),
+    (["inspect", "resnet18", "--json=5"], ["--json: expected no value"]),
+    (["inspect", "resnet18", "-o", "result.csv"], ["-o result.csv: expected", ".json or .txt"]),
+    (["inspect", "resnet18", "--graph-out", "graph.txt"], ["--graph-out graph.txt: expected", ".json or .json.gz"]),
+    (["inspect", "resnet18", "-o", "no/such/folder/r.json"], ["no/such/folder/r.json: "]),
+    (["inspect", "no-such-file.json"], ["ebbtide inspect: no-such-file.json: "]),
+    (["inspect", "./model.bin"], ["ebbtide inspect: ./model.bin: expected a file that ends in "]),
+    (["inspect", "bad\nname\x1b[31m"], ["ebbtide inspect: bad?name?[31m: "]),
+    (["capture"], ["ebbtide capture: expected a SCRIPT.py:function"]),
+    (["capture", "train.py", "-o", "s.json"], ["ebbtide capture: train.py: expected a SCRIPT.py:function"]),
+    (["capture", "train.py:", "-o", "s.json"], ["ebbtide capture: train.py:: expected a SCRIPT.py:function"]),
+    (["capture", "train.py:f"], ["ebbtide capture: expected -o FILE"]),
+    (["capture", "train.py:f", "-o", "s.txt"], ["ebbtide capture: -o s.txt: expected", ".json or .json.gz"]),
+    (["capture", "train.py:f", "-o", "s.json", "--batch-size", "3"], ["--batch-size: not a flag of capture"]),
+])
+def test_bad_usage_is_one_line_and_exit_2(words, parts):
+    assert_refused(run(*words), *parts)
+
+
+@pytest.mark.parametrize("content, part", [
+    (b"", ""), (b"{", ""), (b"[]", ""), (b"null", ""), (b'{"format": "other"}', "ebbtide.graph"), (b"\x1f\x8b", ""),
+    (b"\xff\xfe", ""), (b"[" * 100_000, ""),
+])
+def test_bad_files_are_named(tmp_path, content, part):
+    path = tmp_path / "bad.json"
+    path.write_bytes(content)
+    assert_refused(run("inspect", path), f"ebbtide inspect: {path}: ", part)
+
+
+def test_a_folder_is_no_graph(tmp_path):
+    folder = tmp_path / "folder.json"
+    folder.mkdir()
+    assert_refused(run("inspect", folder), f"ebbtide inspect: {folder}: ")
+
+
+@pytest.mark.parametrize("flag", [("--batch-size", "3"), ("--optimizer", "adam"), ("--device", "cuda")])
+def test_a_graph_file_has_fixed_shapes(tmp_path, flag):
+    path = tmp_path / "step.json"
+    assert run("inspect", "mlp", "--graph-out", path).returncode == 0
+    assert_refused(run("inspect", path, *flag), f"ebbtide inspect: {flag[0]}: of no use with {path}")
+
+
+# ---- capture
+
+SCRIPT = """
+import torch
+def step():
+    model = torch.nn.Linear(3, 2)
+    return model, torch.nn.functional.cross_entropy, torch.optim.SGD(model.parameters(), lr=0.1), (
+        torch.zeros(4, 3), torch.zeros(4, dtype=torch.long))
+def broken():
+    raise RuntimeError("no data here")
+"""
+
+
+@pytest.fixture
+def script(tmp_path):
+    path = tmp_path / "train.py"
+    path.write_text(SCRIPT)
+    return path
+
+
+def test_capture_writes_a_graph_that_inspect_reads(script, tmp_path):
+    done = run("capture", f"{script}:step", "-o", tmp_path / "step.json", "-q")
+    assert (done.returncode, done.stderr) == (0, "")
+    result = result_of("inspect", tmp_path / "step.json")
+    assert result["parameters"] == 3 * 2 + 2
+    assert result["forward_flops"] == 2 * 4 * 3 * 2
+
+
+def test_inspect_captures_a_script_function(script, tmp_path):
+    (tmp_path / "tmp").mkdir()
+    done = run("inspect", f"{script}:step", "--json", TMPDIR=str(tmp_path / "tmp"))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["parameters"] == 3 * 2 + 2
+    assert json.loads(done.stdout)["model"] == f"{script}:step"
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
+@pytest.mark.parametrize("verb", ["capture", "inspect"])
+@pytest.mark.parametrize("function, part", [("missing", "missing"), ("broken", "no data here")])
+def test_capture_tells_what_is_wrong_with_a_script(script, tmp_path, verb, function, part):
+    more = ["-o", tmp_path / "step.json"] if verb == "capture" else []
+    assert_refused(run(verb, f"{script}:{function}", *more), "train.py", part)
+    assert not (tmp_path / "step.json").exists()
+
+
+@pytest.mark.parametrize("verb", ["capture", "inspect"])
+def test_capture_tells_what_python_lacks(script, tmp_path, verb):
+    more = ["-o", tmp_path / "step.json"] if verb == "capture" else []
+    target = f"{script}:step"
+    assert_refused(run(verb, target, *more, EBBTIDE_PYTHON="/no/such/python"), "EBBTIDE_PYTHON", "/no/such/python")
+    bare = tmp_path / "bare-python"  # without site-packages: no torch
+    bare.write_text('#!/bin/sh\nexec python3 -S "$@"\n')
+    bare.chmod(0o755)
+    assert_refused(run(verb, target, *more, EBBTIDE_PYTHON=str(bare)), str(bare), "has no package torch")
+
+
+def test_shaping_flags_do_not_apply_to_a_script(script):
+    assert_refused(run("inspect", f"{script}:step", "--batch-size", "3"), "--batch-size: of no use with ", "train.py:step")
