@@ -6,9 +6,10 @@ import os
 import tempfile
 
 from .capture_errors import CaptureError
+from .capture_record import PERSISTENT
 
 FORMAT, VERSION = "ebbtide.graph", 1
-_PERSISTENT = {"parameter", "buffer", "optimizer_state", "input"}
+_UNWRITTEN = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"}  # their contents mean nothing
 
 
 def build_graph(recorder, name, meta, outputs, gradients):
@@ -54,12 +55,13 @@ def _umask():
 
 
 def _without_dead_views(ops, tensors, wanted):
-    """Views that nothing reads were made by Python bookkeeping; ops that compute stay, read or not."""
+    """Views and unwritten memory that nothing reads are bookkeeping; ops that compute stay, read or not."""
     kept = []
     for op in reversed(ops):
         read = {tensors[t]["storage"] for t in op["inputs"]}
-        is_view = all(tensors[t]["storage"] in read for t in op["outputs"]) and not op.get("mutated") and not op.get("random")
-        if is_view and not any(t in wanted for t in op["outputs"]):
+        makes_nothing = op["kind"] in _UNWRITTEN or all(tensors[t]["storage"] in read for t in op["outputs"])
+        is_idle = makes_nothing and not op.get("mutated") and not op.get("random")
+        if is_idle and not any(t in wanted for t in op["outputs"]):
             continue
         wanted.update(op["inputs"])
         kept.append(op)
@@ -69,7 +71,7 @@ def _without_dead_views(ops, tensors, wanted):
 def _compacted(ops, tensors, storages, outputs):
     """Numbers anew what is still used. What exists before the step stays, used or not: it takes memory."""
     used = set(outputs).union(*(op["inputs"] + op["outputs"] for op in ops))
-    declared = {n for n, t in enumerate(tensors) if storages[t["storage"]]["kind"] in _PERSISTENT and "name" in t}
+    declared = {n for n, t in enumerate(tensors) if storages[t["storage"]]["kind"] in PERSISTENT and "name" in t}
     new_tensor = {old: new for new, old in enumerate(sorted(used | declared))}
     used_storages = {tensors[t]["storage"] for t in new_tensor}
     new_storage = {old: new for new, old in enumerate(sorted(used_storages))}
@@ -94,7 +96,7 @@ def _name_kinds(ops, tensors, storages, gradients):
         for t in op["outputs"]:
             made_in.setdefault(tensors[t]["storage"], op["phase"])
     for number, storage in enumerate(storages):
-        if storage["kind"] in _PERSISTENT:
+        if storage["kind"] in PERSISTENT:
             continue
         if number in gradients:
             storage["kind"], storage["name"] = "gradient", gradients[number]

@@ -10,7 +10,7 @@ from torch.utils._pytree import tree_flatten_with_path, tree_unflatten
 
 from .capture_errors import CaptureError
 from .capture_fakes import Fakes
-from .capture_trace import Recorder
+from .capture_record import Recorder
 
 
 @dataclasses.dataclass
@@ -44,16 +44,14 @@ class Scene:
 
     def declare_state(self, fake, name, real, value):
         """A tensor of the optimizer's; `real` is the user's where there is one already."""
-        number = self.recorder.declare(fake, "optimizer_state", name)
-        storage = self.recorder.tensors[number]["storage"]
+        storage = self.recorder.declare(fake, "optimizer_state", name)
         self.sources[storage] = Source("optimizer_state", name, real, None if real is not None else value)
 
     def _declare(self, real, kind, name, requires_grad=False):
         device = self._device or ("cpu" if real.device.type == "meta" else None)
         fake = self.fakes.of(real, device, requires_grad)
         if self.recorder.known(fake) is None:
-            number = self.recorder.declare(fake, kind, name)
-            self.sources.setdefault(self.recorder.tensors[number]["storage"], Source(kind, name, real))
+            self.sources.setdefault(self.recorder.declare(fake, kind, name), Source(kind, name, real))
         return fake
 
     def _fake_batch(self, batch):

@@ -7,9 +7,10 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from .capture_errors import CaptureError, refusals
 from .capture_file import build_graph, write_graph
+from .capture_known import KnownValues
 from .capture_layers import Layers
 from .capture_scene import Scene, nothing_else_changes, run_forward
-from .capture_trace import Tracing
+from .capture_trace import Tracing, rules_for
 from .optimizers import describe
 
 
@@ -49,14 +50,19 @@ def capture_step(model, loss_fn, optimizer, example_batch, device=None):
     update = describe(optimizer) if optimizer is not None else None
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     scene = Scene(model, example_batch, device, mode)
-    recorder, layers = scene.recorder, Layers(model)
+    recorder, layers, known = scene.recorder, Layers(model), KnownValues(scene.recorder)
 
-    with nothing_else_changes(), torch.enable_grad(), mode, Tracing(recorder, scene.fakes), layers.followed():
+    rules = rules_for(mode)
+
+    with (
+        nothing_else_changes(), layers.followed(), known.not_called_fake(),
+        torch.enable_grad(), mode, Tracing(recorder, scene.fakes, known, rules),
+    ):
         recorder.layer = layers.forward
-        with refusals("the forward pass"):
+        with refusals("the forward pass"), rules:
             loss = run_forward(model, loss_fn, scene.state, scene.batch, layers)
         recorder.phase, recorder.layer = "backward", layers.backward
-        with refusals("the backward pass"):
+        with refusals("the backward pass"), rules.backward_of(loss):
             loss.backward()
     gradients = {name: fake.grad for _, fake, name in scene.parameters.values() if fake.grad is not None}
     if not gradients:

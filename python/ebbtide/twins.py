@@ -41,9 +41,11 @@ _TRANSFORMERS = {
     "cerebras-gpt-111m": ("GPT2LMHeadModel", {
         "vocab_size": 50257, "n_positions": 2048, "n_layer": 10, "n_embd": 768, "n_head": 12, "n_inner": 3072}),
     "t5-small": ("T5ForConditionalGeneration", {
-        "d_model": 512, "d_ff": 2048, "num_layers": 6, "num_heads": 8, "d_kv": 64, "vocab_size": 32128}),
+        "d_model": 512, "d_ff": 2048, "num_layers": 6, "num_heads": 8, "d_kv": 64, "vocab_size": 32128,
+        "decoder_start_token_id": 0}),
     "t5-base": ("T5ForConditionalGeneration", {
-        "d_model": 768, "d_ff": 3072, "num_layers": 12, "num_heads": 12, "d_kv": 64, "vocab_size": 32128}),
+        "d_model": 768, "d_ff": 3072, "num_layers": 12, "num_heads": 12, "d_kv": 64, "vocab_size": 32128,
+        "decoder_start_token_id": 0}),
     "llama-3.2-1b": ("LlamaForCausalLM", _LLAMA | {
         "hidden_size": 2048, "num_hidden_layers": 16, "num_attention_heads": 32, "head_dim": 64}),
     "llama-3.2-3b": ("LlamaForCausalLM", _LLAMA | {
@@ -103,7 +105,9 @@ def _image_classifier(name, batch_size, image_size, classes):
         import torchvision
 
         options = {"init_weights": False, "aux_logits": True} if name == "inception_v3" else {}
-        model = torchvision.models.get_model(name, weights=None, num_classes=classes, **options)
+        # RegNet works out its widths with tensors; it is small.
+        with torch.device("cpu" if name.startswith("regnet") else "meta"):
+            model = torchvision.models.get_model(name, weights=None, num_classes=classes, **options).to("meta")
         loss_fn = _inception_loss if name == "inception_v3" else F.cross_entropy
     size = image_size or (299 if name.startswith("inception") else 224)
     return model, loss_fn, (torch.empty(batch_size, 3, size, size), torch.empty(batch_size, dtype=torch.int64))

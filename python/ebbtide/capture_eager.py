@@ -1,0 +1,89 @@
+"""What plain PyTorch does in place and shows a tracer out of place.
+
+Some C++ code asks whether it is being watched and then avoids in-place calls: the sum of gradients that meet, the bias of
+a matrix product, the mask of attention. A capture must say what runs in training, so these are turned back.
+"""
+
+import contextlib
+
+import torch
+from torch._prims_common import is_non_overlapping_and_dense_or_false as is_dense
+from torch.overrides import TorchFunctionMode
+
+aten = torch.ops.aten
+
+# function that user code calls -> calls inside it that are in place in training
+_INSIDE = {
+    torch._C._nn.linear: {aten.add.Tensor},
+    torch._C._nn.scaled_dot_product_attention: {aten.add.Tensor},
+}
+
+
+class InPlace(TorchFunctionMode):
+    """Knows which calls of a step are in place in training."""
+
+    def __init__(self):
+        super().__init__()
+        self._inside = ()
+        self._in_node = True
+        self._sole_owner = None  # reference counts of a gradient that nobody else holds
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        calls = _INSIDE.get(function)
+        if calls is None:
+            return function(*args, **(kwargs or {}))
+        outer, self._inside = self._inside, calls
+        try:
+            return function(*args, **(kwargs or {}))
+        finally:
+            self._inside = outer
+
+    def is_in_place(self, function, args, result):
+        """Whether the call, whose fake result is new, writes its first argument in training."""
+        if function in self._inside:
+            return result.stride() == args[0].stride()
+        if self._in_node or function is not aten.add.Tensor:
+            return False
+        references = _references(args[0])
+        if self._sole_owner is None:
+            self._sole_owner = references
+        return references == self._sole_owner and result.stride() == args[0].stride() and is_dense(args[0])
+
+    def calibrate(self):
+        """To be called once, with fakes being traced: what the counts are for a sum that is known to be in place."""
+        x = torch.ones(2, requires_grad=True).sin()
+        loss = (x.cos() * x.exp()).sum()  # two gradients meet at x, each held by autograd alone
+        with self.backward_of(loss):
+            loss.backward()
+
+    @contextlib.contextmanager
+    def backward_of(self, loss):
+        """Inside, calls between autograd's nodes are told from calls of the nodes: the former sum gradients."""
+        self._follow(loss)
+        self._in_node = False
+        try:
+            yield
+        finally:
+            self._in_node = True
+
+    def _follow(self, loss):
+        seen, waiting = set(), [loss.grad_fn]
+        while waiting:
+            node = waiting.pop()
+            if node is None or node in seen:
+                continue
+            seen.add(node)
+            if node.name() != "torch::autograd::AccumulateGrad":
+                node.register_prehook(self._enter)
+                node.register_hook(self._leave)
+            waiting += [following for following, _ in node.next_functions]
+
+    def _enter(self, *_):
+        self._in_node = True
+
+    def _leave(self, *_):
+        self._in_node = False
+
+
+def _references(tensor):
+    return tensor._use_count(), torch._C._storage_Use_Count(tensor.untyped_storage()._cdata)
