@@ -74,7 +74,8 @@ Result<std::string> ReadFile(const std::string& path, Bytes limit) {
   if (status.st_size > 0) content.reserve(std::min(most, static_cast<std::size_t>(status.st_size) + 1));
   std::size_t filled = 0;
   while (filled <= static_cast<std::size_t>(limit)) {
-    content.resize(std::min(most, filled + kChunk));
+    const std::size_t room = content.capacity() > filled ? content.capacity() : most;
+    content.resize(std::min({most, filled + kChunk, room}));
     const ssize_t got = ::read(file.get(), content.data() + filled, content.size() - filled);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return SystemError(path, errno);

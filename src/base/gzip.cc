@@ -11,7 +11,7 @@ namespace ebbtide {
 namespace {
 
 constexpr int kGzipWindow = 15 + 16;  // the largest window, gzip's header and trailer instead of zlib's
-constexpr std::size_t kChunk = std::size_t{64} * kKiB;
+constexpr std::size_t kChunk = static_cast<std::size_t>(kMiB);
 
 // zlib counts in unsigned int.
 uInt AtMostUInt(std::size_t size) {
@@ -59,7 +59,9 @@ Result<std::string> Gunzip(std::string_view compressed, Bytes limit) {
   while (true) {
     if (filled == text.size()) {
       // One byte beyond the limit is enough to see that it is broken.
-      text.resize(std::min(static_cast<std::size_t>(limit) + 1, std::max(kChunk, filled + filled / 4)));
+      const auto most = static_cast<std::size_t>(limit) + 1;
+      const std::size_t room = text.capacity() > filled ? text.capacity() : most;
+      text.resize(std::min({most, std::max(kChunk, filled + filled / 4), room}));
     }
     stream.next_in = Unsigned(compressed.data() + consumed);
     stream.avail_in = AtMostUInt(std::min(compressed.size() - consumed, kChunk));

@@ -28,10 +28,15 @@ std::size_t Utf8CharacterLength(std::string_view text) {
 }
 
 bool IsUtf8(std::string_view text) {
-  while (!text.empty()) {
-    const std::size_t length = Utf8CharacterLength(text);
+  std::size_t i = 0;
+  while (i < text.size()) {
+    if (static_cast<unsigned char>(text[i]) < 0x80) {
+      ++i;
+      continue;
+    }
+    const std::size_t length = Utf8CharacterLength(text.substr(i));
     if (length == 0) return false;
-    text.remove_prefix(length);
+    i += length;
   }
   return true;
 }

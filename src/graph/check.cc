@@ -33,9 +33,8 @@ class Checker {
     EBB_RETURN_IF_ERROR(CheckHeader());
     EBB_RETURN_IF_ERROR(ForAll(graph_.storages, &Checker::CheckStorage));
     EBB_RETURN_IF_ERROR(ForAll(graph_.tensors, &Checker::CheckTensor));
-    EBB_RETURN_IF_ERROR(ForAll(graph_.ops, &Checker::CheckNumbers));
-    EBB_RETURN_IF_ERROR(ForAll(graph_.ops, &Checker::CheckYields));
-    EBB_RETURN_IF_ERROR(ForAll(graph_.ops, &Checker::CheckReads));
+    EBB_RETURN_IF_ERROR(ForAll(graph_.ops, &Checker::CheckOp));
+    EBB_RETURN_IF_ERROR(ForAll(graph_.ops, &Checker::CheckUses));
     EBB_RETURN_IF_ERROR(CheckOutputs());
     return ForAll(graph_.storages, &Checker::CheckProduced);
   }
@@ -51,9 +50,9 @@ class Checker {
   Status CheckHeader();
   Status CheckStorage(std::size_t index);
   Status CheckTensor(std::size_t index);
-  Status CheckNumbers(std::size_t index);
-  Status CheckYields(std::size_t index);
-  Status CheckReads(std::size_t index);
+  Status CheckOp(std::size_t index);
+  Status CheckYields(OpId op);
+  Status CheckUses(std::size_t index);
   Status CheckRead(OpId op, std::size_t which);
   Status CheckArguments(OpId op);
   Status CheckValue(OpId op, const std::string& text) const;
@@ -95,6 +94,14 @@ class Checker {
 
 // The name that two arguments share; null: all are distinct.
 const std::string* FindRepeatedName(const std::vector<Argument>& arguments) {
+  if (arguments.size() <= 16) {
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+      for (std::size_t k = 0; k < i; ++k) {
+        if (arguments[i].name == arguments[k].name) return &arguments[i].name;
+      }
+    }
+    return nullptr;
+  }
   std::vector<const std::string*> names(arguments.size());
   std::transform(arguments.begin(), arguments.end(), names.begin(), [](const Argument& a) { return &a.name; });
   std::sort(names.begin(), names.end(), [](const auto* a, const auto* b) { return *a < *b; });
@@ -176,8 +183,8 @@ Status Checker::CheckTensor(std::size_t index) {
   return {};
 }
 
-// Texts and numbers of an op, and that its ids are of something.
-Status Checker::CheckNumbers(std::size_t index) {
+// Texts and numbers of an op, that its ids are of something, and that no op before it yields the same.
+Status Checker::CheckOp(std::size_t index) {
   const Op& op = graph_.ops[index];
   const auto check_ids = [&](const std::vector<TensorId>& ids, std::string_view list) -> Status {
     for (std::size_t i = 0; i < ids.size(); ++i) {
@@ -201,12 +208,11 @@ Status Checker::CheckNumbers(std::size_t index) {
     return AddTo(with_storages, op.workspace, "bytes");
   };
   if (const Status status = check(); !status) return Within(At(OpId(index)), status.error());
-  return {};
+  return CheckYields(OpId(index));
 }
 
-Status Checker::CheckYields(std::size_t index) {
-  const OpId op(index);
-  for (const TensorId id : graph_.ops[index].outputs) {
+Status Checker::CheckYields(OpId op) {
+  for (const TensorId id : graph_.op(op).outputs) {
     if (yielder_[id.index()].valid()) {
       return Fail("{}: yields tensor {}, which {} already yields", At(op), id.value, At(yielder_[id.index()]));
     }
@@ -218,7 +224,7 @@ Status Checker::CheckYields(std::size_t index) {
 }
 
 // What an op touches, in the state that the ops before it left.
-Status Checker::CheckReads(std::size_t index) {
+Status Checker::CheckUses(std::size_t index) {
   const OpId id(index);
   const Op& op = graph_.ops[index];
   const auto check_alive = [&](TensorId tensor) -> Status {

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <iterator>
 #include <limits>
 #include <utility>
 
@@ -41,7 +42,7 @@ class GraphParser {
   Storage ParseStorage();
   Tensor ParseTensor();
   Op ParseOp();
-  void ParseArguments(std::vector<Argument>& arguments);
+  std::vector<Argument> ParseArguments();
   Value ParseValue();
   Value ParseListValue();
   Value ParseObjectValue();
@@ -79,9 +80,10 @@ class GraphParser {
 
   JsonReader in_;
   TrainingGraph graph_;
-  // Lists are collected here and copied when their length is known.
+  // Lists are collected here and leave it when their length is known: the graph holds no spare capacity.
   Dims dims_;
   std::vector<TensorId> ids_;
+  std::vector<Argument> arguments_;
 };
 
 void GraphParser::ParseRoot() {
@@ -99,7 +101,7 @@ void GraphParser::ParseRoot() {
       case kVersion: {
         const std::int64_t version = in_.Integer("a version number", 1, kLargestInteger);
         if (in_.ok() && version > kGraphVersion) {
-          in_.FailWith(fmt::format("version {} is newer than this program reads ({})", version, kGraphVersion));
+          in_.FailWith(fmt::format("{} is newer than this program reads ({})", version, kGraphVersion));
         }
         break;
       }
@@ -209,7 +211,7 @@ Op GraphParser::ParseOp() {
       case kOutputs: op.outputs = ParseTensorIds(); break;
       case kMutated: op.mutated = ParseTensorIds(); break;
       case kSchema: op.schema = in_.String(); break;
-      case kArguments: ParseArguments(op.arguments); break;
+      case kArguments: op.arguments = ParseArguments(); break;
       case kFlops: op.flops = Count("a number of operations"); break;
       case kWorkspace: op.workspace = Count("a number of bytes"); break;
       case kTime: op.time = Count("a number of nanoseconds"); break;
@@ -220,13 +222,15 @@ Op GraphParser::ParseOp() {
   return op;
 }
 
-void GraphParser::ParseArguments(std::vector<Argument>& arguments) {
+std::vector<Argument> GraphParser::ParseArguments() {
+  arguments_.clear();
   in_.BeginObject();
   while (in_.NextKey()) {
-    Argument& argument = arguments.emplace_back();
+    Argument& argument = arguments_.emplace_back();
     argument.name = in_.key();
     argument.value = ParseValue();
   }
+  return {std::make_move_iterator(arguments_.begin()), std::make_move_iterator(arguments_.end())};
 }
 
 Value GraphParser::ParseValue() {
