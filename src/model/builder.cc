@@ -162,6 +162,10 @@ TensorId Builder::SavedFor(OpId op, const std::string& name) const {
   return found == saved_.end() ? TensorId() : found->second;
 }
 
+void Builder::Fail(const std::string& message) {
+  if (!error_) error_ = Error{layer_.empty() ? message : layer_ + ": " + message};
+}
+
 std::int64_t Builder::dim(TensorId id, int axis) const {
   const Dims& dims = shape(id);
   return dims[axis < 0 ? dims.size() + axis : axis];

@@ -4,10 +4,12 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/result.h"
 #include "graph/graph.h"
 #include "model/model.h"
 
@@ -71,6 +73,11 @@ class Builder {
   // Notes that backward of the last recorded op reads `tensor` under that name (a copy made before an in-place op).
   void SaveForBackward(const std::string& name, TensorId tensor);
 
+  // ---- Sizes that a user may choose wrongly. The first complaint is kept, with the layer it arose in; recording goes on
+  // with sizes of at least one, and FinishStep (update_rules.h) returns the complaint in place of a graph.
+  void Fail(const std::string& message);
+  const std::optional<Error>& error() const { return error_; }
+
   // ---- Looking at what is recorded.
   const Tensor& at(TensorId id) const { return graph_.tensor(id); }
   const Dims& shape(TensorId id) const { return graph_.tensor(id).shape; }
@@ -98,6 +105,7 @@ class Builder {
   std::vector<bool> needs_grad_;  // by tensor
   std::vector<TensorId> parameters_;
   std::map<std::pair<OpId, std::string>, TensorId> saved_;
+  std::optional<Error> error_;
 };
 
 // ---- Shape arithmetic that ops share.

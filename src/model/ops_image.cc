@@ -10,20 +10,36 @@ namespace {
 
 std::int64_t At(const Dims& values, std::size_t axis) { return values.size() == 1 ? values[0] : values[axis]; }
 
+// Height and width, for messages.
+std::string Extent(const Dims& shape) {
+  std::string text;
+  for (std::size_t axis = 2; axis < shape.size(); ++axis) text += (axis > 2 ? "x" : "") + std::to_string(shape[axis]);
+  return text;
+}
+
+void FailTooSmall(Builder& b, TensorId x, std::int64_t reach, std::int64_t padding) {
+  b.Fail(fmt::format("input of {}: expected {} or more each way, as a larger image gives", Extent(b.shape(x)),
+                     reach - 2 * padding));
+}
+
 std::int64_t PooledSize(std::int64_t size, std::int64_t kernel, std::int64_t stride, std::int64_t padding, bool ceil_mode) {
-  std::int64_t span = size + 2 * padding - kernel;
-  std::int64_t out = (span + (ceil_mode ? stride - 1 : 0)) / stride + 1;
+  std::int64_t span = size + 2 * padding - kernel + (ceil_mode ? stride - 1 : 0);
+  if (span < 0) return 0;
+  std::int64_t out = span / stride + 1;
   // The last window must start inside the input or its left padding.
   if (ceil_mode && (out - 1) * stride >= size + padding) --out;
   return out;
 }
 
-Dims PooledShape(const Builder& b, TensorId x, const PoolOptions& options) {
+Dims PooledShape(Builder& b, TensorId x, const PoolOptions& options) {
   Dims shape = b.shape(x);
   const Dims& stride = options.stride.empty() ? options.kernel : options.stride;
   for (std::size_t axis = 0; axis < 2; ++axis) {
     std::int64_t& size = shape[shape.size() - 2 + axis];
-    size = PooledSize(size, At(options.kernel, axis), At(stride, axis), At(options.padding, axis), options.ceil_mode);
+    std::int64_t kernel = At(options.kernel, axis), padding = At(options.padding, axis);
+    std::int64_t pooled = PooledSize(size, kernel, At(stride, axis), padding, options.ceil_mode);
+    if (pooled < 1) FailTooSmall(b, x, kernel, padding);
+    size = std::max<std::int64_t>(pooled, 1);
   }
   return shape;
 }
@@ -44,9 +60,12 @@ TensorId Convolution(Builder& b, TensorId x, TensorId weight, TensorId bias, con
   for (std::size_t axis = 2; axis < in.size(); ++axis) {
     std::int64_t stride = At(options.stride, axis - 2), padding = At(options.padding, axis - 2);
     std::int64_t reach = At(options.dilation, axis - 2) * (kernel[axis] - 1);
-    out.push_back(options.transposed
-                      ? (in[axis] - 1) * stride - 2 * padding + reach + 1 + At(options.output_padding, axis - 2)
-                      : (in[axis] + 2 * padding - reach - 1) / stride + 1);
+    std::int64_t span = options.transposed
+                            ? (in[axis] - 1) * stride - 2 * padding + reach + At(options.output_padding, axis - 2)
+                            : in[axis] + 2 * padding - reach - 1;
+    if (span < 0) FailTooSmall(b, x, reach + 1, padding);
+    span = std::max<std::int64_t>(span, 0);
+    out.push_back((options.transposed ? span : span / stride) + 1);
   }
   return b.CallOne("convolution",
                    {{"input", x},

@@ -193,7 +193,15 @@ TensorId Cat(Builder& b, const std::vector<TensorId>& tensors, int dim) {
   int axis = Axis(b, tensors[0], dim);
   Dims shape = b.shape(tensors[0]);
   shape[axis] = 0;
-  for (TensorId id : tensors) shape[axis] += b.shape(id)[axis];
+  for (TensorId id : tensors) {
+    Dims expected = shape;
+    expected[axis] = b.shape(id)[axis];
+    if (b.shape(id) != expected) {
+      b.Fail(fmt::format("cannot join tensors of shape [{}] and [{}] along axis {}", fmt::join(b.shape(tensors[0]), ", "),
+                         fmt::join(b.shape(id), ", "), axis));
+    }
+    shape[axis] += b.shape(id)[axis];
+  }
   return b.CallOne("cat", {{"tensors", TensorList{tensors}}, {"dim", std::int64_t{axis}}},
                    {shape, b.at(tensors[0]).dtype});
 }

@@ -205,7 +205,22 @@ Status RecordUpdate(Builder& b, const ParameterGradients& gradients, const std::
   return {};
 }
 
+namespace {
+
+// Later stages add up bytes and FLOPs without checking.
+Status CheckSums(const TrainingGraph& graph) {
+  Bytes bytes = 0;
+  for (const Storage& storage : graph.storages) bytes = std::min(kTooLarge, bytes + storage.bytes);
+  std::int64_t flops = 0;
+  for (const Op& op : graph.ops) flops = std::min(kTooLarge, flops + op.flops);
+  if (bytes < kTooLarge && flops < kTooLarge) return {};
+  return Fail("{}: the step would take more than 2^60 bytes or operations; expected smaller sizes", graph.name);
+}
+
+}  // namespace
+
 Result<TrainingGraph> FinishStep(Builder builder, TensorId loss, const ModelOptions& options) {
+  if (builder.error()) return Within(builder.graph().name, *builder.error());
   ParameterGradients gradients = RecordBackward(builder, loss);
   EBB_RETURN_IF_ERROR(RecordUpdate(builder, gradients, options.optimizer));
   TrainingGraph graph = std::move(builder.graph());
@@ -214,9 +229,7 @@ Result<TrainingGraph> FinishStep(Builder builder, TensorId loss, const ModelOpti
   graph.meta["framework"] = "pytorch";
   graph.meta["optimizer"] = options.optimizer;
   graph.meta["batch_size"] = std::to_string(options.batch_size);
-  for (const Storage& storage : graph.storages) {
-    if (storage.bytes >= kTooLarge) return Fail("{}: a tensor would be larger than 2^60 bytes; expected smaller sizes", graph.name);
-  }
+  EBB_RETURN_IF_ERROR(CheckSums(graph));
   return graph;
 }
 

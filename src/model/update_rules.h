@@ -13,7 +13,8 @@ std::vector<std::string> OptimizerNames();
 // serves all parameters at once on CUDA (torch's multi-tensor path), one parameter on the CPU.
 Status RecordUpdate(Builder& builder, const ParameterGradients& gradients, const std::string& optimizer);
 
-// The rest of a training step behind a forward pass that ends in `loss`.
+// The rest of a training step behind a forward pass that ends in `loss`; an error if the forward pass failed
+// (Builder::Fail).
 Result<TrainingGraph> FinishStep(Builder builder, TensorId loss, const ModelOptions& options);
 
 }  // namespace ebbtide::model

@@ -1,5 +1,7 @@
 #include "model/zoo/zoo.h"
 
+#include <algorithm>
+
 #include "model/update_rules.h"
 
 namespace ebbtide::model::zoo {
@@ -23,10 +25,29 @@ const Member* FindMember(const std::string& name) {
 
 namespace {
 
+// No model makes more than 2^20 bytes per place of the input (a pixel, a token, a pair of tokens), nor per class: within
+// these limits no product of sizes reaches kTooLarge, and ops need not check.
+constexpr std::int64_t kLargestSize = std::int64_t{1} << 31;
+constexpr std::int64_t kMostPlaces = std::int64_t{1} << 40;
+
+Status CheckPlaces(const std::string& model, const Sizes& sizes) {
+  std::int64_t places = sizes.batch;
+  for (std::int64_t size : {sizes.image, sizes.image, sizes.seq_len, sizes.seq_len}) {
+    if (size > 0) places = SaturatingMul(places, size);
+  }
+  std::int64_t scores = SaturatingMul(places, std::max<std::int64_t>(sizes.classes, 1));
+  if (places <= kMostPlaces && scores <= kMostPlaces << 10) return {};
+  return Fail("{}: --batch-size {}{}{}{}: expected a smaller input, of at most 2^40 places", model, sizes.batch,
+              sizes.image ? fmt::format(" --image-size {}", sizes.image) : "",
+              sizes.seq_len ? fmt::format(" --seq-len {}", sizes.seq_len) : "",
+              sizes.classes ? fmt::format(" --classes {}", sizes.classes) : "");
+}
+
 Status Choose(const std::string& model, const char* flag, std::optional<std::int64_t> wanted, std::int64_t& size) {
   if (!wanted) return {};
   if (size == 0) return Fail("{}: {} does not apply to this model", model, flag);
   if (*wanted <= 0) return Fail("{}: {} {}: expected a positive number", model, flag, *wanted);
+  if (*wanted > kLargestSize) return Fail("{}: {} {}: expected at most {}", model, flag, *wanted, kLargestSize);
   size = *wanted;
   return {};
 }
@@ -42,10 +63,11 @@ Result<Sizes> SizesFor(const Member& member, const ModelOptions& options) {
     if (sizes.widths.empty()) return Fail("{}: --widths does not apply to this model", member.name);
     if (options.widths.size() < 2) return Fail("{}: --widths: expected at least an input and an output width", member.name);
     for (std::int64_t width : options.widths) {
-      if (width <= 0) return Fail("{}: --widths {}: expected positive numbers", member.name, width);
+      EBB_RETURN_IF_ERROR(Choose(member.name, "--widths", width, sizes.widths[0]));
     }
     sizes.widths = options.widths;
   }
+  EBB_RETURN_IF_ERROR(CheckPlaces(member.name, sizes));
   return sizes;
 }
 
