@@ -84,10 +84,11 @@ std::string CheckNotNegative(const std::string& text) {
 
 void AddOutputFlags(CLI::App& verb, OutputFlags& flags, const char* output) {
   verb.option_defaults()->group(kOutputGroup);
-  verb.add_flag("--json", flags.json, "One JSON object on standard output, raw bytes and nanoseconds");
+  verb.add_flag("--json", flags.json, "One JSON object on standard output, raw bytes and nanoseconds")
+      ->disable_flag_override();
   verb.add_option("-o,--output", flags.output, output)->type_name("FILE");
-  verb.add_flag("-q,--quiet", flags.quiet, "Nothing on standard error but errors");
-  verb.add_flag("-v,--verbose", flags.verbose, "Say on standard error what is being done");
+  verb.add_flag("-q,--quiet", flags.quiet, "Nothing on standard error but errors")->disable_flag_override();
+  verb.add_flag("-v,--verbose", flags.verbose, "Say on standard error what is being done")->disable_flag_override();
   verb.add_option("--seed", flags.seed, "Seed of every random choice (default 0)")
       ->type_name("N")
       ->check(Check(CheckNotNegative));
@@ -127,7 +128,8 @@ void AddModelFlags(CLI::App& verb, ModelFlags& flags) {
                 "Whose kernels run, for what they save: cpu (default) or cuda")
             ->type_name("NAME"));
   shape(verb.add_flag("--assume-elementwise", options.assume_elementwise,
-                      "Take an operator that is not known for one that keeps the shape and saves its inputs"));
+                      "Take an operator that is not known for one that keeps the shape and saves its inputs")
+            ->disable_flag_override());
 }
 
 }  // namespace ebbtide::cli

@@ -48,12 +48,9 @@ std::string Unexpected(const std::string& word, const CLI::App& verb) {
 std::string MessageOf(const CLI::ParseError& error) {
   if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr) {
     const std::string text = error.what();
-    return text.substr(0, text.find(':')) + ": expected a value, found none";
-  }
-  if (dynamic_cast<const CLI::ConversionError*>(&error) != nullptr) {  // numbers were checked: it is --json=5
-    std::string text = error.what();
-    text.erase(0, std::min(text.find("--"), text.size()));
-    return text.substr(0, text.find(' ')) + ": expected no value";
+    const std::string name = text.substr(0, text.find_first_of(": "));
+    if (text.find("flag override") != std::string::npos) return "--" + name + ": expected no value";  // --json=5
+    return name + ": expected a value, found none";
   }
   return error.what();
 }

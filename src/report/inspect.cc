@@ -18,9 +18,13 @@ std::vector<LargeTensor> Describe(const std::vector<StorageSummary>& storages, c
   for (const StorageSummary& storage : storages) {
     const auto first = std::find_if(graph.tensors.begin(), graph.tensors.end(),
                                     [&](const Tensor& tensor) { return tensor.storage == storage.storage; });
-    out.push_back({.storage = storage,
-                   .dtype = first == graph.tensors.end() ? "" : std::string(Name(first->dtype)),
-                   .layer = storage.producer.valid() ? graph.op(storage.producer).layer : ""});
+    LargeTensor& tensor = out.emplace_back();
+    tensor.storage = storage;
+    if (first != graph.tensors.end()) tensor.dtype = Name(first->dtype);
+    if (storage.producer.valid()) {
+      tensor.made_by = graph.op(storage.producer).kind;
+      tensor.layer = graph.op(storage.producer).layer;
+    }
   }
   return out;
 }
@@ -57,6 +61,7 @@ Json LargestJson(const LargeTensor& tensor) {
           {"dtype", tensor.dtype},
           {"shape", tensor.storage.shape},
           {"name", tensor.storage.name},
+          {"made_by", tensor.made_by},
           {"layer", tensor.layer},
           {"saved", tensor.storage.saved}};
 }

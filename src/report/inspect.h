@@ -15,8 +15,9 @@ namespace ebbtide::report {
 // A storage with what the first tensor in it and the op that makes it say about it.
 struct LargeTensor {
   StorageSummary storage;
-  std::string dtype;  // empty where no tensor is in the storage
-  std::string layer;  // of the op that makes it
+  std::string dtype;    // empty where no tensor is in the storage
+  std::string made_by;  // kind of the op that makes it; empty: it exists before the step
+  std::string layer;    // of that op
 };
 
 // The figures that both faces show, found once.

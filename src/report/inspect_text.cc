@@ -39,16 +39,30 @@ std::string BytesOf(const Inspection& inspection, StorageKind kind) {
   return FormatBytes(inspection.summary.bytes_by_kind[static_cast<std::size_t>(kind)]);
 }
 
-// "resnet50: built in, batch 32, ...", of what the graph's maker noted.
+// "resnet50  built in, batch size 32, ...", of what the graph's maker noted: where it comes from first, at most two
+// lines of it.
 std::string Title(const Inspection& inspection, const Terminal& terminal) {
-  const std::string name = Printable(inspection.name.empty() ? inspection.model : inspection.name);
+  const std::string name = Shorten(Printable(inspection.name.empty() ? inspection.model : inspection.name),
+                                   terminal.width, terminal.unicode);
   std::string notes;
+  if (const auto source = inspection.meta.find("source"); source != inspection.meta.end()) notes = source->second;
   for (const auto& [key, value] : inspection.meta) {
-    notes += fmt::format("{}{} {}", notes.empty() ? "" : ", ", Printable(key), Printable(value));
+    if (key == "source") continue;
+    std::string label = key;
+    std::replace(label.begin(), label.end(), '_', ' ');
+    notes += fmt::format("{}{} {}", notes.empty() ? "" : ", ", label, value);
   }
-  const int left = std::max(0, terminal.width - Columns(name) - 2);
-  return Paint(Style::kBold, name, terminal) + "  " +
-         Paint(Style::kDim, Shorten(notes, left, terminal.unicode), terminal) + "\n\n";
+  notes = Printable(notes);
+  std::string out = Paint(Style::kBold, name, terminal);
+  if (Columns(name) + 2 + Columns(notes) <= terminal.width) {
+    return out + (notes.empty() ? "" : "  ") + Paint(Style::kDim, notes, terminal) + "\n\n";
+  }
+  std::vector<std::string> lines = Wrap(notes, terminal.width);
+  if (lines.size() > 2) lines.resize(2);
+  for (const std::string& line : lines) {
+    out += "\n" + Paint(Style::kDim, Shorten(line, terminal.width, terminal.unicode), terminal);
+  }
+  return out + "\n\n";
 }
 
 std::string Figures(const Inspection& inspection, const Terminal& terminal) {
@@ -95,7 +109,7 @@ std::string PhaseLine(const Inspection& inspection, std::size_t samples, const T
     const std::string label = (terminal.unicode ? "╵" : "|") + std::string(Name(static_cast<Phase>(phase)));
     out += PadRight(Columns(label) <= width ? label : label.substr(0, terminal.unicode ? 3 : 1), width);
   }
-  return out;
+  return out.substr(0, out.find_last_not_of(' ') + 1);
 }
 
 std::string LivePlot(const Inspection& inspection, const Terminal& terminal) {
@@ -155,7 +169,8 @@ std::string Largest(const Inspection& inspection, const Terminal& terminal) {
                {.title = "size", .align = Align::kRight}});
   for (const LargeTensor& tensor : inspection.largest) {
     const StorageSummary& storage = tensor.storage;
-    table.Add({tensor.layer.empty() ? storage.name : tensor.layer,
+    const std::string made_by = tensor.layer.empty() ? tensor.made_by : tensor.layer;
+    table.Add({made_by.empty() ? storage.name : made_by,
                fmt::format("{}", fmt::join(storage.shape, terminal.unicode ? "×" : "x")), tensor.dtype,
                std::string(Name(storage.kind)) + (storage.saved ? ", saved" : ""), FormatBytes(storage.bytes)});
   }

@@ -152,7 +152,7 @@ def test_inspect_fields_and_types(resnet):
     for kind in resnet["ops_by_kind"]:
         assert set(kind) == {"kind", "forward", "backward", "update", "flops", "time_ns"}
     for tensor in resnet["largest_tensors"]:
-        assert set(tensor) == {"storage", "bytes", "kind", "dtype", "shape", "name", "layer", "saved"}
+        assert set(tensor) == {"storage", "bytes", "kind", "dtype", "shape", "name", "made_by", "layer", "saved"}
 
 
 def test_inspect_figures_fit_together(resnet):

@@ -31,7 +31,7 @@ TensorId AddTensor(TrainingGraph& graph, StorageId storage, Dims shape) {
 TrainingGraph Tiny() {
   TrainingGraph graph;
   graph.name = "tiny";
-  graph.meta = {{"source", "test"}};
+  graph.meta = {{"source", "test"}, {"batch_size", "4"}};
   const TensorId x = AddTensor(graph, AddStorage(graph, StorageKind::kInput, 48, "x"), {4, 3});
   const StorageId weight = AddStorage(graph, StorageKind::kParameter, 24, "fc.weight");
   const TensorId w = AddTensor(graph, weight, {3, 2});
@@ -87,16 +87,16 @@ TEST(Inspect, DescribesTheLargestTensors) {
   ASSERT_EQ(result["largest_tensors"].size(), 7u);  // all that there are
   EXPECT_EQ(result["largest_tensors"][0],
             (Json{{"storage", 0}, {"bytes", 48}, {"kind", "input"}, {"dtype", "float32"}, {"shape", {4, 3}},
-                  {"name", "x"}, {"layer", ""}, {"saved", false}}));
+                  {"name", "x"}, {"made_by", ""}, {"layer", ""}, {"saved", false}}));
   EXPECT_EQ(result["largest_tensors"][2],
             (Json{{"storage", 3}, {"bytes", 32}, {"kind", "activation"}, {"dtype", "float32"}, {"shape", {4, 2}},
-                  {"name", ""}, {"layer", "act"}, {"saved", true}}));
+                  {"name", ""}, {"made_by", "relu"}, {"layer", "act"}, {"saved", true}}));
 }
 
 TEST(Inspect, TextNamesEveryFigure) {
   const std::string text = InspectText(Inspect(Tiny(), "tiny"), Terminal{.width = 120});
   for (const char* part :
-       {"tiny  source test\n", "parameters          6\n", "forward FLOPs       48\n",
+       {"tiny  test, batch size 4\n", "parameters          6\n", "forward FLOPs       48\n",
         "saved for backward  32 B in 1 storage\n",
         "persistent          72 B: parameters 24 B, buffers 0 B, optimizer state 0 B, inputs 48 B\n",
         "peak live           140 B at op 3 of 6: threshold_backward of act (backward)\n",
