@@ -18,6 +18,10 @@ add_compile_options(
   -Wall -Wextra -Wnon-virtual-dtor -Woverloaded-virtual -Wimplicit-fallthrough
   -Werror=return-type -Werror=switch -Werror=unused-result -Werror=non-virtual-dtor -Werror=format
   -Werror=uninitialized -Werror=implicit-fallthrough)
+# At -O2 gcc 12 sees overflows in copies of short initializer lists that are not there.
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  add_compile_options(-Wno-stringop-overflow -Wno-array-bounds -Wno-restrict)
+endif()
 
 if(EBBTIDE_SANITIZE)
   add_compile_options(-fsanitize=${EBBTIDE_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g1)
