@@ -8,7 +8,11 @@ namespace ebbtide::model::zoo {
 
 const std::vector<Family>& Families() {
   static const auto* families = new std::vector<Family>{
+      AlexNetAndVgg(),
       ResNets(),
+      Inceptions(),
+      DenseNets(),
+      UNets(),
       SimpleModels(),
   };
   return *families;
