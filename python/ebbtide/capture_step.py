@@ -53,11 +53,9 @@ def capture_step(model, loss_fn, optimizer, example_batch, device=None):
     recorder, layers, known = scene.recorder, Layers(model), KnownValues(scene.recorder)
 
     rules = rules_for(mode)
+    tracing = Tracing(recorder, scene.fakes, known, rules)
 
-    with (
-        nothing_else_changes(), layers.followed(), known.not_called_fake(),
-        torch.enable_grad(), mode, Tracing(recorder, scene.fakes, known, rules),
-    ):
+    with nothing_else_changes(), layers.followed(), known.not_called_fake(), torch.enable_grad(), mode, tracing:
         recorder.layer = layers.forward
         with refusals("the forward pass"), rules:
             loss = run_forward(model, loss_fn, scene.state, scene.batch, layers)
@@ -70,7 +68,7 @@ def capture_step(model, loss_fn, optimizer, example_batch, device=None):
     recorder.phase = "update"
     if update is not None:
         with torch.no_grad(), mode:
-            update.record(recorder, scene.parameters, scene.declare_state)
+            update.record(recorder, tracing, scene.parameters, scene.declare_state)
     meta = {
         "source": "torch", "framework": f"torch {torch.__version__.split('+')[0]}", "device": scene.device,
         "optimizer": update.name if update else "none",

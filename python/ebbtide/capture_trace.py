@@ -22,6 +22,8 @@ class Tracing(TorchDispatchMode):
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         kwargs = kwargs or {}
+        if function.namespace == "prim":  # a tensor asked for its device
+            return function(*args, **kwargs)
         if function is aten.lift_fresh.default:  # torch.tensor(...) in the model's code
             result = function(*args, **kwargs)
             self._recorder.declare_constant(result, args[0])

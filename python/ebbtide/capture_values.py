@@ -49,7 +49,7 @@ def encode(value, argument, schema, tensor_id):
     if isinstance(value, Scalar):
         return {"scalar": value.index}
     if isinstance(value, (list, tuple)):
-        if "Tensor" in kind:
+        if "Tensor" in kind or any(isinstance(v, torch.Tensor) for v in value):
             return {"tensors": [None if v is None else tensor_id(v) for v in value]}
         if value and all(isinstance(v, Scalar) for v in value):
             return {"scalars": [v.index for v in value]}

@@ -2,7 +2,7 @@
 
 Each file describes one of torch.optim's optimizers, in the order of the kernels that torch runs with default flags:
 
-    OPTIMIZER                              torch's class
+    OPTIMIZERS                             torch's classes
     structure(group)                       what of the hyper-parameters decides which calls are made
     states(group, parameter)               state name -> (shape, value before the first step)
     scalars(group, step)                   name -> host number at that step (the first is 1)

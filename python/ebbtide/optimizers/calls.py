@@ -17,21 +17,24 @@ class Calls:
     """torch.ops.aten, but a call is recorded, may be given the graph's scalars for numbers, and may be given a tensor of
     one element for a number: the value is then read when the op runs."""
 
-    def __init__(self, recorder):
-        self._recorder = recorder
+    def __init__(self, recorder, tracing):
+        self._recorder, self._tracing = recorder, tracing
 
     def __getattr__(self, name):
-        return _Packet(self._recorder, getattr(torch.ops.aten, name))
+        return _Packet(self._recorder, self._tracing, getattr(torch.ops.aten, name))
 
 
 class _Packet:
-    def __init__(self, recorder, packet):
-        self._recorder, self._packet = recorder, packet
+    def __init__(self, recorder, tracing, packet):
+        self._recorder, self._tracing, self._packet = recorder, tracing, packet
 
     def __getattr__(self, overload):
         function = getattr(self._packet, overload)
 
         def call(*args, **kwargs):
+            if function._can_decompose():  # made of other calls, which are then recorded
+                with self._tracing:
+                    return function(*args, **kwargs)
             plain_args, plain_kwargs = tree_map_only(Scalar, lambda s: s.value, (args, kwargs))
             plain_args = [_number(a, v) for a, v in zip(function._schema.arguments, plain_args)]
             by_name = {a.name: a for a in function._schema.arguments}

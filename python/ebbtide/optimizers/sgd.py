@@ -2,7 +2,7 @@
 
 import torch
 
-OPTIMIZER = torch.optim.SGD
+OPTIMIZERS = (torch.optim.SGD,)
 
 
 def structure(group):
@@ -43,11 +43,10 @@ def one(aten, group, parameter, gradient, state, s):
 
 
 def many(aten, group, parameters, gradients, states, s):
-    fresh = group["maximize"]  # the list of gradients is our own and may be changed in place
     if group["maximize"]:
         gradients = aten._foreach_neg.default(gradients)
     if group["weight_decay"] != 0:
-        if fresh:
+        if group["maximize"]:  # the negated gradients are ours to change
             aten._foreach_add_.List(gradients, parameters, alpha=s.weight_decay)
         else:
             gradients = aten._foreach_add.List(gradients, parameters, alpha=s.weight_decay)

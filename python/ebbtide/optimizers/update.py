@@ -3,11 +3,11 @@
 import torch
 
 from ..capture_errors import CaptureError
-from . import sgd
+from . import adafactor, adagrad, adam, rmsprop, sgd
 from .calls import Calls, Scalars
 
-_DESCRIPTIONS = (sgd,)
-SUPPORTED = tuple(d.OPTIMIZER.__name__ for d in _DESCRIPTIONS)
+_DESCRIPTIONS = {c: d for d in (sgd, adam, rmsprop, adagrad, adafactor) for c in d.OPTIMIZERS}
+SUPPORTED = tuple(c.__name__ for c in _DESCRIPTIONS)
 
 
 def describe(optimizer):
@@ -15,15 +15,18 @@ def describe(optimizer):
     names = ", ".join(SUPPORTED)
     if not isinstance(optimizer, torch.optim.Optimizer):
         raise CaptureError(f"optimizer is a {type(optimizer).__name__}; expected one of torch.optim's {names}, or None")
-    description = next((d for d in _DESCRIPTIONS if d.OPTIMIZER is type(optimizer)), None)
+    description = _DESCRIPTIONS.get(type(optimizer))
     if description is None:
         raise CaptureError(f"optimizer {type(optimizer).__name__} cannot be captured; supported: {names}")
+    refused = ["capturable", "differentiable", "fused"]
+    if not hasattr(description, "many"):
+        refused.append("foreach")
     for number, group in enumerate(optimizer.param_groups):
-        for flag in ("capturable", "differentiable", "fused"):
+        for flag in refused:
             if group.get(flag):
                 raise CaptureError(
                     f"optimizer {type(optimizer).__name__}: {flag}=True in group {number} cannot be captured; "
-                    f"supported: {names} with default flags, foreach or not"
+                    f"supported: {names} with default flags"
                 )
         for name, value in group.items():
             if name != "params" and any(isinstance(v, torch.Tensor) for v in (value if isinstance(value, tuple) else (value,))):
@@ -40,15 +43,15 @@ class Update:
         self._description = description
         self._optimizer = optimizer
         self._structure = self._structures()
-        self.name = description.OPTIMIZER.__name__.lower()
+        self._steps = [self._step(group, number) for number, group in enumerate(optimizer.param_groups)]
+        self.name = type(optimizer).__name__.lower()
 
-    def record(self, recorder, parameters, declare_state):
+    def record(self, recorder, tracing, parameters, declare_state):
         """Appends the update's ops. `parameters`: (real, fake, name) by id of the real parameter;
         `declare_state(fake, name, real or None, value)` makes a state tensor known."""
-        aten = Calls(recorder)
+        aten = Calls(recorder, tracing)
         for number, group in enumerate(self._optimizer.param_groups):
-            step = self._step(group, number) + 1
-            values = self._description.scalars(group, step)
+            values = self._description.scalars(group, self._steps[number] + 1)
             scalars = Scalars({n: recorder.scalar(f"group{number}.{n}", v) for n, v in values.items()})
             members = []
             for parameter in group["params"]:
@@ -101,7 +104,7 @@ class Update:
 
     def _taken(self, state):
         if "step" in state:
-            return int(state["step"])
+            return 0 if state["step"].device.type == "meta" else int(state["step"])
         return getattr(self._description, "taken", lambda state: None)(state)
 
     def _states(self, group, real, fake, name, declare_state):
