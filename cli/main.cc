@@ -38,7 +38,7 @@ std::vector<std::string> FlagsOf(const CLI::App& verb) {
 // What stands on the command line and belongs to nothing.
 std::string Unexpected(const std::string& word, const CLI::App& verb) {
   if (!word.starts_with("-") || word == "-") return word + ": one word too many";
-  const std::string flag = word.substr(0, word.find('='));
+  const std::string flag = word.substr(0, word.find('=', 2));
   const std::vector<std::string> flags = FlagsOf(verb);
   if (std::find(flags.begin(), flags.end(), flag) != flags.end()) return flag + ": expected behind the verb";
   return flag + ": not a flag of " + verb.get_name() + DidYouMean(flag, flags);

@@ -99,15 +99,16 @@ std::string Figures(const Inspection& inspection, const Terminal& terminal) {
 
 // "forward   |backward   |update" under a plot of that many samples.
 std::string PhaseLine(const Inspection& inspection, std::size_t samples, const Terminal& terminal) {
+  const std::string_view mark = terminal.unicode ? "╵" : "|";
+  const std::size_t ops = inspection.live.size();
   std::string out;
   for (std::size_t phase = 0; phase < inspection.phase_begins.size(); ++phase) {
-    const std::size_t ops = inspection.live.size();
     const std::size_t end = phase + 1 < kPhases ? inspection.phase_begins[phase + 1] : ops;
-    const std::size_t first = SampleOf(std::min(inspection.phase_begins[phase], end), ops, samples);
-    const int width = static_cast<int>(SampleOf(end, ops, samples)) - static_cast<int>(first);
+    const std::size_t begin = std::min(inspection.phase_begins[phase], end);
+    const int width = static_cast<int>(end * samples / ops) - static_cast<int>(begin * samples / ops);
     if (width <= 0) continue;
-    const std::string label = (terminal.unicode ? "╵" : "|") + std::string(Name(static_cast<Phase>(phase)));
-    out += PadRight(Columns(label) <= width ? label : label.substr(0, terminal.unicode ? 3 : 1), width);
+    const std::string label = std::string(mark) + std::string(Name(static_cast<Phase>(phase)));
+    out += PadRight(Columns(label) <= width ? label : mark, width);
   }
   return out.substr(0, out.find_last_not_of(' ') + 1);
 }
@@ -115,9 +116,9 @@ std::string PhaseLine(const Inspection& inspection, std::size_t samples, const T
 std::string LivePlot(const Inspection& inspection, const Terminal& terminal) {
   if (inspection.live.empty()) return "";
   const std::string top = FormatBytes(inspection.summary.peak.bytes);
-  const int label = std::max(Columns(top), 1);
-  const int width = std::max(10, terminal.width - label - 1);
-  const std::vector<std::int64_t> samples = SampleMaxima(inspection.live, static_cast<std::size_t>(width));
+  const int label = Columns(top);
+  const std::size_t width = static_cast<std::size_t>(std::max(10, terminal.width - label - 1));
+  const std::vector<std::int64_t> samples = Stretch(SampleMaxima(inspection.live, width), width);
   const std::vector<std::string> lines = Plot(samples, kPlotHeight, terminal);
   std::string out = Heading("live memory over the step", terminal);
   for (std::size_t i = 0; i < lines.size(); ++i) {

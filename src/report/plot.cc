@@ -23,9 +23,11 @@ std::vector<std::int64_t> SampleMaxima(const std::vector<std::int64_t>& values, 
   return samples;
 }
 
-std::size_t SampleOf(std::size_t position, std::size_t length, std::size_t samples) {
-  if (length <= samples) return position;
-  return position * samples / length;
+std::vector<std::int64_t> Stretch(const std::vector<std::int64_t>& samples, std::size_t width) {
+  if (samples.empty() || samples.size() >= width) return samples;
+  std::vector<std::int64_t> out(width);
+  for (std::size_t i = 0; i < width; ++i) out[i] = samples[i * samples.size() / width];
+  return out;
 }
 
 std::vector<std::string> Plot(const std::vector<std::int64_t>& samples, int height, const Terminal& terminal) {

@@ -13,8 +13,8 @@ namespace ebbtide::report {
 // The series in at most `count` samples. Each is the largest value of its share, so that a peak of one op is kept.
 std::vector<std::int64_t> SampleMaxima(const std::vector<std::int64_t>& values, std::size_t count);
 
-// Share of the samples that lies before `position` of a series of `length`: where to mark a boundary in a plot.
-std::size_t SampleOf(std::size_t position, std::size_t length, std::size_t samples);
+// The samples repeated, as evenly as can be, until there are `width`: a short series fills the terminal too.
+std::vector<std::int64_t> Stretch(const std::vector<std::int64_t>& samples, std::size_t width);
 
 // `height` lines from the top down, one character per sample, scaled from 0 to the largest sample. A sample that is
 // not 0 shows. One line is a sparkline.

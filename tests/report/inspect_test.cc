@@ -126,6 +126,12 @@ TEST(Inspect, NamesFromAFileCannotDisturbTheTerminal) {
   EXPECT_EQ(text.find('\r'), std::string::npos);
 }
 
+TEST(Inspect, PlotMarksThePhasesUnderTheirOps) {
+  // "140 B " leaves 54 of 60 columns: 9 for each of the 6 ops, of which 3 are forward, 2 backward and 1 update.
+  const std::string text = InspectText(Inspect(Tiny(), "tiny"), Terminal{.unicode = false, .width = 60});
+  EXPECT_NE(text.find("\n      |forward                   |backward         |update\n"), std::string::npos) << text;
+}
+
 TEST(Inspect, AGraphWithoutOpsHasNoPeakOp) {
   TrainingGraph graph;
   AddTensor(graph, AddStorage(graph, StorageKind::kParameter, 8, "w"), {2});

@@ -17,7 +17,6 @@ TEST(SampleMaxima, KeepsAPeakOfOneOp) {
   values[777] = 9;
   const Series samples = SampleMaxima(values, 10);
   EXPECT_EQ(samples, (Series{1, 1, 1, 1, 1, 1, 1, 9, 1, 1}));
-  EXPECT_EQ(SampleOf(777, 1000, 10), 7u);
 }
 
 TEST(SampleMaxima, CoversEveryValueWhenTheCountDoesNotDivide) {
@@ -28,6 +27,13 @@ TEST(SampleMaxima, CoversEveryValueWhenTheCountDoesNotDivide) {
     const Series samples = SampleMaxima(values, 3);
     EXPECT_EQ(std::count(samples.begin(), samples.end(), 1), 1) << at;
   }
+}
+
+TEST(Stretch, RepeatsEvenly) {
+  EXPECT_EQ(Stretch({1, 2}, 4), (Series{1, 1, 2, 2}));
+  EXPECT_EQ(Stretch({1, 2, 3}, 4), (Series{1, 1, 2, 3}));
+  EXPECT_EQ(Stretch({1, 2, 3}, 2), (Series{1, 2, 3}));
+  EXPECT_EQ(Stretch({}, 3), Series{});
 }
 
 TEST(Plot, OfOneLineIsASparkline) {
