@@ -11,7 +11,7 @@ namespace ebbtide {
 namespace {
 
 constexpr int kGzipWindow = 15 + 16;  // the largest window, gzip's header and trailer instead of zlib's
-constexpr std::size_t kChunk = static_cast<std::size_t>(kMiB);
+constexpr auto kChunk = static_cast<std::size_t>(64 * kKiB);
 
 // zlib counts in unsigned int.
 uInt AtMostUInt(std::size_t size) {

@@ -213,7 +213,7 @@ JsonReader::Number JsonReader::AnyNumber(std::string_view expected) {
   value_ = position_;
   const std::size_t length = NumberLength(text_.substr(position_), number.is_integer);
   if (length == 0) {
-    FailAt(position_, "expected a number");
+    FailExpected(expected);
     return {};
   }
   const char* begin = text_.data() + position_;

@@ -72,9 +72,9 @@ class Checker {
     if (id.valid() && id.index() < graph_.tensors.size()) return {};
     return Fail("expected a tensor number below {}, found {}", graph_.tensors.size(), id.value);
   }
-  Status AddTo(std::int64_t& total, std::int64_t amount, std::string_view what) const {
-    if (amount < 0) return Fail("expected {} of 0 or more, found {}", what, amount);
-    if (__builtin_add_overflow(total, amount, &total)) return Fail("{} of the graph so far exceed 64 bits", what);
+  Status AddTo(std::int64_t& total, std::int64_t amount, std::string_view field) const {
+    if (amount < 0) return Fail("{}: expected 0 or more, found {}", field, amount);
+    if (__builtin_add_overflow(total, amount, &total)) return Fail("{}: the sum up to here exceeds 64 bits", field);
     return {};
   }
   bool IsPersistentTensor(TensorId id) const { return IsPersistent(graph_.storage_of(id).kind); }
@@ -203,9 +203,9 @@ Status Checker::CheckOp(std::size_t index) {
     EBB_RETURN_IF_ERROR(check_ids(op.outputs, "outputs"));
     EBB_RETURN_IF_ERROR(check_ids(op.mutated, "mutated"));
     EBB_RETURN_IF_ERROR(AddTo(flops_, op.flops, "flops"));
-    EBB_RETURN_IF_ERROR(AddTo(time_, op.time, "nanoseconds"));
+    EBB_RETURN_IF_ERROR(AddTo(time_, op.time, "time_ns"));
     Bytes with_storages = bytes_;
-    return AddTo(with_storages, op.workspace, "bytes");
+    return AddTo(with_storages, op.workspace, "workspace");
   };
   if (const Status status = check(); !status) return Within(At(OpId(index)), status.error());
   return CheckYields(OpId(index));
