@@ -1,6 +1,7 @@
 """What a capture can refuse: one line that names the place and what was expected."""
 
 import contextlib
+import logging
 import os
 import sys
 import sysconfig
@@ -19,8 +20,14 @@ def user_line(error, fallback=None):
         path = os.path.abspath(frame.filename)
         if not os.path.exists(path) or any(path.startswith(root + os.sep) for root in not_the_users):
             continue
-        return f"{frame.filename}:{frame.lineno}"
+        return f"{_shown(path)}:{frame.lineno}"
     return fallback
+
+
+def _shown(path):
+    """As short as the user would write it."""
+    near = os.path.relpath(path)
+    return path if near.startswith("..") else near
 
 
 def one_line(error):
@@ -30,19 +37,28 @@ def one_line(error):
 
 
 @contextlib.contextmanager
-def refusals(during):
-    """Turns what goes wrong inside into a CaptureError that names the user's line."""
+def refusals(during, layers):
+    """Turns what goes wrong inside into a CaptureError that names the user's line, or else the layer."""
     from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 
+    logger = logging.getLogger("torch._subclasses.fake_tensor")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)  # it prints what the exception says
     try:
         yield
     except CaptureError:
         raise
     except (DataDependentOutputException, DynamicOutputShapeException) as error:
-        place = user_line(error, during)
         raise CaptureError(
-            f"{place}: {error.func} needs the values of a tensor, which a capture does not have; expected a step "
-            "whose ops and shapes do not depend on values (no .item(), no `if` on a tensor)"
+            f"{_place(error, during, layers)}: {error.func} needs the values of a tensor, which a capture does not have; "
+            "expected a step whose ops and shapes do not depend on values (no .item(), no `if` on a tensor)"
         ) from error
     except Exception as error:
-        raise CaptureError(f"{user_line(error, during)}: {one_line(error)}") from error
+        raise CaptureError(f"{_place(error, during, layers)}: {one_line(error)}") from error
+    finally:
+        logger.setLevel(level)
+
+
+def _place(error, during, layers):
+    layer = layers.current()
+    return user_line(error) or during + (f", layer {layer}" if layer else "")

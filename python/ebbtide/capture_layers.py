@@ -29,9 +29,15 @@ class Layers:
             leave.remove()
 
     def forward(self):
+        """The layer whose forward code is running."""
         return self._stack[-1]
 
+    def current(self):
+        """The layer that was called last, in forward or backward."""
+        return self._stack[-1] or self._last_backward
+
     def backward(self):
+        """The layer whose forward code made the autograd node that is running."""
         node = torch._C._current_autograd_node()
         if node is not None:
             number = node._sequence_nr()

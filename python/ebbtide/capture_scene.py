@@ -56,7 +56,7 @@ class Scene:
 
     def _fake_batch(self, batch):
         if not isinstance(batch, (torch.Tensor, tuple, list, dict)):
-            raise CaptureError(f"the batch is a {type(batch).__name__}; expected a tensor, a tuple (inputs ..., target) or a dict")
+            raise CaptureError(f"the batch is of type {type(batch).__name__}; expected a tensor, a tuple (inputs ..., target) or a dict")
         leaves, shape = tree_flatten_with_path(batch)
         fakes = []
         for path, leaf in leaves:

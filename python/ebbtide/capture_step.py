@@ -44,10 +44,11 @@ def capture_step(model, loss_fn, optimizer, example_batch, device=None):
     """See ebbtide.capture."""
     started = time.perf_counter()
     if not isinstance(model, torch.nn.Module):
-        raise CaptureError(f"model is a {type(model).__name__}; expected a torch.nn.Module")
+        raise CaptureError(f"model is of type {type(model).__name__}; expected a torch.nn.Module")
     if loss_fn is not None and not callable(loss_fn):
-        raise CaptureError(f"loss_fn is a {type(loss_fn).__name__}; expected a function or None")
+        raise CaptureError(f"loss_fn is of type {type(loss_fn).__name__}; expected a function or None")
     update = describe(optimizer) if optimizer is not None else None
+    _check_device(device or next(model.parameters(), torch.empty(0)).device)
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     scene = Scene(model, example_batch, device, mode)
     recorder, layers, known = scene.recorder, Layers(model), KnownValues(scene.recorder)
@@ -57,10 +58,10 @@ def capture_step(model, loss_fn, optimizer, example_batch, device=None):
 
     with nothing_else_changes(), layers.followed(), known.not_called_fake(), torch.enable_grad(), mode, tracing:
         recorder.layer = layers.forward
-        with refusals("the forward pass"), rules:
+        with refusals("the forward pass", layers), rules:
             loss = run_forward(model, loss_fn, scene.state, scene.batch, layers)
         recorder.phase, recorder.layer = "backward", layers.backward
-        with refusals("the backward pass"), rules.backward_of(loss):
+        with refusals("the backward pass", layers), rules.backward_of(loss):
             loss.backward()
     gradients = {name: fake.grad for _, fake, name in scene.parameters.values() if fake.grad is not None}
     if not gradients:
@@ -79,3 +80,15 @@ def capture_step(model, loss_fn, optimizer, example_batch, device=None):
     )
     sources = {new_storage[s]: source for s, source in scene.sources.items() if s in new_storage}
     return CapturedStep(graph, update, sources, time.perf_counter() - started)
+
+
+def _check_device(device):
+    """Autograd asks the driver about a CUDA device, even for fakes."""
+    try:
+        kind = torch.device(device).type
+    except RuntimeError as error:
+        raise CaptureError(f"device {device!r}: expected cpu or cuda") from error
+    if kind not in ("cpu", "cuda", "meta"):
+        raise CaptureError(f"device {device!r}: expected cpu or cuda")
+    if kind == "cuda" and not torch.cuda.is_available():
+        raise CaptureError("device cuda: PyTorch sees no GPU; expected one, or the phantom GPU (ebbtide dryrun -- ...)")

@@ -80,7 +80,7 @@ def build(name, batch_size=32, image_size=None, seq_len=None, classes=None, widt
     dropout of its configuration."""
     if name not in NAMES:
         near = difflib.get_close_matches(name, NAMES, 3)
-        raise CaptureError(f"{name}: no such built-in model" + (f"; did you mean {' or '.join(near)}?" if near else ""))
+        raise CaptureError(f"{name}: no such built-in model" + (f"; nearest: {', '.join(near)}" if near else ""))
     if optimizer not in OPTIMIZERS:
         raise CaptureError(f"--optimizer {optimizer}: expected one of {', '.join(OPTIMIZERS)}")
     with torch.device("meta"):

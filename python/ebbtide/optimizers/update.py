@@ -14,7 +14,7 @@ def describe(optimizer):
     """The Update of an optimizer; CaptureError where its class or its flags have no description."""
     names = ", ".join(SUPPORTED)
     if not isinstance(optimizer, torch.optim.Optimizer):
-        raise CaptureError(f"optimizer is a {type(optimizer).__name__}; expected one of torch.optim's {names}, or None")
+        raise CaptureError(f"optimizer is of type {type(optimizer).__name__}; expected one of torch.optim's {names}, or None")
     description = _DESCRIPTIONS.get(type(optimizer))
     if description is None:
         raise CaptureError(f"optimizer {type(optimizer).__name__} cannot be captured; supported: {names}")
