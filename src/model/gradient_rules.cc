@@ -132,8 +132,9 @@ constexpr Row kTable[] = {
     {"embedding", "indices", "=", "weight = embedding_dense_backward(grad, indices)"},
     {"_scaled_dot_product_flash_attention_for_cpu", "query key value result result1 attn_mask", "-",
      "query key value = _scaled_dot_product_flash_attention_for_cpu_backward(grad, query, key, value, result, result1, attn_mask)"},
-    {"_scaled_dot_product_efficient_attention", "-", "query key value attn_mask result result1 result2 result3",
-     "query key value = _scaled_dot_product_efficient_attention_backward(grad, query, key, value, attn_mask, result, result1, result2, result3)"},
+    {"_scaled_dot_product_efficient_attention", "-", "query key value attn_bias result result1 result2 result3",
+     "query key value attn_bias = _scaled_dot_product_efficient_attention_backward(grad, query, key, value, attn_bias, result, result1, result2, "
+     "result3)"},
     {"_scaled_dot_product_flash_attention", "-", "query key value result result1 result2 result3",
      "query key value = _scaled_dot_product_flash_attention_backward(grad, query, key, value, result, result1, result2, result3)"},
     {"mkldnn_rnn_layer", "input weight0 weight1 weight2 weight3 hx_ cx_ result result1 result2 result3", "-",

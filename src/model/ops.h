@@ -98,7 +98,8 @@ struct AttentionOptions {
   double dropout = 0;
   std::optional<double> scale = {};
 };
-// torch's scaled_dot_product_attention over [batch, heads, length, head_dim]; picks the kernel torch would.
+// torch's scaled_dot_product_attention over [batch, heads, length, head_dim]; picks the kernel torch would. Without
+// dropout and mask, key and value may have fewer heads than query (enable_gqa), each shared by as many.
 TensorId Attention(Builder& b, TensorId query, TensorId key, TensorId value, const AttentionOptions& options);
 struct LstmWeights {
   TensorId input, hidden, input_bias, hidden_bias;

@@ -40,16 +40,15 @@ TensorId AdditiveMask(Builder& b, TensorId mask) {
   return Where(b, mask, zero, minus_infinity);
 }
 
-// Softmax(q k' / sqrt(d)) v, op by op: what the CPU runs when there is dropout inside.
+// Softmax(q k' / sqrt(d)) v, op by op: what the CPU runs when there is dropout inside or the mask is learnt.
 TensorId AttentionByParts(Builder& b, TensorId query, TensorId key, TensorId value, const AttentionOptions& options) {
   TensorId mask = AdditiveMask(b, options.mask);
-  if (options.causal) {
-    Dims square{b.dim(query, -2), b.dim(key, -2)};
-    TensorId lower = Unary(b, "tril", Fill(b, "ones", square, DType::kBool));
-    mask = AdditiveMask(b, lower);
-  }
   double root_scale = std::sqrt(options.scale.value_or(1 / std::sqrt(static_cast<double>(b.dim(query, -1)))));
   TensorId scaled_query = WithScalar(b, "mul", query, root_scale);
+  if (options.causal) {
+    Dims square{b.dim(query, -2), b.dim(key, -2)};
+    mask = AdditiveMask(b, Unary(b, "tril", Fill(b, "ones", square, DType::kBool)));
+  }
   TensorId scaled_key = WithScalar(b, "mul", Transpose(b, key, -2, -1), root_scale);
   TensorId scores = Matmul(b, scaled_query, scaled_key);
   if (mask.valid()) scores = BinaryInPlace(b, "add_", scores, mask);
@@ -58,10 +57,52 @@ TensorId AttentionByParts(Builder& b, TensorId query, TensorId key, TensorId val
   return Matmul(b, Dropout(b, weights, options.dropout), value);
 }
 
-Arguments AttentionArguments(TensorId query, TensorId key, TensorId value, TensorId mask,
-                             const AttentionOptions& options) {
-  return {{"query", query}, {"key", key}, {"value", value}, {"attn_mask", mask},
-          {"dropout_p", options.dropout}, {"is_causal", options.causal}};
+// The memory-efficient kernel reads a bias per head whose rows begin at multiples of 8 elements.
+TensorId AlignedBias(Builder& b, TensorId mask, const Dims& scores) {
+  if (!mask.valid()) return mask;
+  constexpr std::int64_t kAlignment = 8;
+  const Tensor& tensor = b.at(mask);
+  bool aligned = tensor.stride.back() == 1;
+  for (std::size_t i = 0; i + 1 < tensor.stride.size(); ++i) aligned &= tensor.stride[i] % kAlignment == 0;
+  if (!aligned) {
+    std::int64_t row = tensor.shape.back();
+    mask = Slice(b, ConstantPad(b, mask, {0, kAlignment - row % kAlignment}), -1, 0, row);
+  }
+  return Expand(b, mask, scores);
+}
+
+Value ScaleArgument(const AttentionOptions& options) { return options.scale ? Value{*options.scale} : Value{}; }
+
+TensorId AttentionOnCpu(Builder& b, TensorId query, TensorId key, TensorId value, const AttentionOptions& options,
+                        const OutputSpec& result) {
+  const Dims& shape = result.shape;
+  TensorId mask = AdditiveMask(b, options.mask);
+  OutputSpec log_sum_exp{{shape[0], shape[1], shape[2]}, DType::kFloat32, {shape[1] * shape[2], 1, shape[1]}};
+  return b.Call("_scaled_dot_product_flash_attention_for_cpu",
+                {{"query", query}, {"key", key}, {"value", value}, {"dropout_p", 0.0}, {"is_causal", options.causal},
+                 {"attn_mask", mask}, {"scale", ScaleArgument(options)}},
+                {result, log_sum_exp})[0];
+}
+
+TensorId AttentionOnCuda(Builder& b, TensorId query, TensorId key, TensorId value, const AttentionOptions& options,
+                         const OutputSpec& result) {
+  const Dims& shape = result.shape;
+  OutputSpec seed{{}, DType::kInt64};
+  CallOptions random{{}, options.dropout > 0};
+  bool half = result.dtype == DType::kFloat16 || result.dtype == DType::kBFloat16;
+  if (half && !options.mask.valid()) {
+    return b.Call("_scaled_dot_product_flash_attention",
+                  {{"query", query}, {"key", key}, {"value", value}, {"dropout_p", options.dropout},
+                   {"is_causal", options.causal}, {"scale", ScaleArgument(options)}},
+                  {result, {{shape[0], shape[1], shape[2]}, DType::kFloat32}, {{2}, DType::kInt64}, seed}, random)[0];
+  }
+  TensorId bias = AlignedBias(b, AdditiveMask(b, options.mask), {shape[0], shape[1], shape[2], b.dim(key, 2)});
+  // Row statistics are kept for a multiple of 32 queries.
+  std::int64_t rows = (shape[2] + 31) / 32 * 32;
+  return b.Call("_scaled_dot_product_efficient_attention",
+                {{"query", query}, {"key", key}, {"value", value}, {"attn_bias", bias}, {"compute_log_sumexp", true},
+                 {"dropout_p", options.dropout}, {"is_causal", options.causal}, {"scale", ScaleArgument(options)}},
+                {result, {{shape[0], shape[1], rows}, DType::kFloat32}, seed, seed}, random)[0];
 }
 
 }  // namespace
@@ -69,26 +110,10 @@ Arguments AttentionArguments(TensorId query, TensorId key, TensorId value, Tenso
 TensorId Attention(Builder& b, TensorId query, TensorId key, TensorId value, const AttentionOptions& options) {
   Dims shape = b.shape(query);
   shape[3] = b.dim(value, 3);
-  DType dtype = b.at(query).dtype;
-  OutputSpec result = HeadsInterleaved(shape, dtype);
-  CallOptions random{{}, options.dropout > 0};
-  if (!b.on_cuda()) {
-    if (options.dropout > 0) return AttentionByParts(b, query, key, value, options);
-    TensorId mask = AdditiveMask(b, options.mask);
-    return b.Call("_scaled_dot_product_flash_attention_for_cpu", AttentionArguments(query, key, value, mask, options),
-                  {result, {{shape[0], shape[1], shape[2]}, DType::kFloat32}})[0];
-  }
-  OutputSpec seed{{}, DType::kInt64};
-  bool half = dtype == DType::kFloat16 || dtype == DType::kBFloat16;
-  if (half && !options.mask.valid()) {
-    return b.Call("_scaled_dot_product_flash_attention", AttentionArguments(query, key, value, {}, options),
-                  {result, {{shape[0], shape[1], shape[2]}, DType::kFloat32}, {{2}, DType::kInt64}, seed}, random)[0];
-  }
-  // The memory-efficient kernel rounds its row statistics up to 32 queries.
-  std::int64_t rows = (shape[2] + 31) / 32 * 32;
-  TensorId mask = AdditiveMask(b, options.mask);
-  return b.Call("_scaled_dot_product_efficient_attention", AttentionArguments(query, key, value, mask, options),
-                {result, {{shape[0], shape[1], rows}, DType::kFloat32}, seed, seed}, random)[0];
+  OutputSpec result = HeadsInterleaved(shape, b.at(query).dtype);
+  if (b.on_cuda()) return AttentionOnCuda(b, query, key, value, options, result);
+  if (options.dropout > 0 || b.NeedsGrad(options.mask)) return AttentionByParts(b, query, key, value, options);
+  return AttentionOnCpu(b, query, key, value, options, result);
 }
 
 namespace {

@@ -14,6 +14,12 @@ const std::vector<Family>& Families() {
       DenseNets(),
       UNets(),
       SimpleModels(),
+      Berts(),
+      Gpts(),
+      GptNeos(),
+      Opts(),
+      T5s(),
+      Llamas(),
   };
   return *families;
 }

@@ -43,7 +43,9 @@ Family ConvNexts();
 Family UNets();
 Family SimpleModels();  // mlp, lstm
 Family Berts();
-Family Gpts();  // gpt2, gpt-neo, opt, cerebras
+Family Gpts();  // gpt2, cerebras-gpt
+Family GptNeos();
+Family Opts();
 Family T5s();
 Family Llamas();  // llama, qwen, gemma, deepseek
 
