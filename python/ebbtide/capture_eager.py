@@ -38,16 +38,18 @@ class InPlace(TorchFunctionMode):
         finally:
             self._inside = outer
 
-    def is_in_place(self, function, args, result):
-        """Whether the call, whose fake result is new, writes its first argument in training."""
-        if function in self._inside:
-            return result.stride() == args[0].stride()
+    def in_place_form(self, function, args):
+        """The call that training makes instead, of which the first argument is the result; None: it is the same call."""
         if self._in_node or function is not aten.add.Tensor:
-            return False
+            return None
         references = _references(args[0])
         if self._sole_owner is None:
             self._sole_owner = references
-        return references == self._sole_owner and result.stride() == args[0].stride() and is_dense(args[0])
+        return aten.add_.Tensor if references == self._sole_owner and is_dense(args[0]) else None
+
+    def writes_first_argument(self, function, args, result):
+        """Whether the call, whose fake result has to be a new tensor for autograd's sake, is in place in training."""
+        return function in self._inside and result.stride() == args[0].stride()
 
     def calibrate(self):
         """To be called once, with fakes being traced: what the counts are for a sum that is known to be in place."""

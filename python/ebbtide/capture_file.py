@@ -8,6 +8,7 @@ import tempfile
 from .capture_errors import CaptureError
 from .capture_record import PERSISTENT
 
+_LARGEST_CONSTANT = 1024  # elements
 FORMAT, VERSION = "ebbtide.graph", 1
 _UNWRITTEN = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"}  # their contents mean nothing
 
@@ -25,6 +26,15 @@ def build_graph(recorder, name, meta, outputs, gradients):
         "storages": storages, "tensors": tensors, "ops": ops, "outputs": [new_tensor[t] for t in outputs],
     }
     return graph, new_storage
+
+
+def constant_values(recorder):
+    """The values of small constants, by name, as JSON, for whoever runs the step from the file alone."""
+    return {
+        recorder.storages[storage]["name"]: json.dumps(tensor.tolist())
+        for storage, tensor in recorder.constants.items()
+        if tensor.numel() <= _LARGEST_CONSTANT and tensor.device.type == "cpu"
+    }
 
 
 def write_graph(graph, path):

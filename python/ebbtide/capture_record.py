@@ -113,6 +113,11 @@ class Recorder:
             op["flops"] = flops
         if _is_random(function, arguments):
             op["random"] = True
+            if self.phase == "backward":
+                raise CaptureError(
+                    f"layer {layer or '(none)'}: {op['kind']} draws random numbers in the backward pass, as activation "
+                    "checkpointing of dropout does; expected random ops in the forward pass only"
+                )
         for number in op["outputs"] + mutated:
             self.writers.setdefault(self.tensors[number]["storage"], []).append(len(self.ops))
         self.ops.append(op)
@@ -154,6 +159,8 @@ class Recorder:
         return number
 
     def _storage(self, tensor, kind="temporary", name=""):
+        if tensor.layout != torch.strided:
+            raise CaptureError(f"layer {self.layer() or '(none)'}: a {name_of(tensor.layout)} tensor; expected dense ones")
         storage = tensor.untyped_storage()
         if storage._cdata not in self._storage_numbers:
             self._storage_numbers[storage._cdata] = len(self.storages)

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import inspect
+from collections.abc import Mapping
 
 import torch
 from torch.nn.utils import stateless
@@ -35,7 +36,9 @@ class Scene:
         self._device = device
         for name, real in model.named_parameters(remove_duplicate=False):
             fake = self._declare(real, "parameter", name, real.requires_grad)
-            self.parameters.setdefault(id(real), (real, fake, name))
+            if id(real) not in self.parameters:
+                self.parameters[id(real)] = (real, fake, name)
+                _copy_hooks(real, fake, name)
             self.state[name] = fake
         for name, real in model.named_buffers(remove_duplicate=False):
             self.state[name] = self._declare(real, "buffer", name)
@@ -55,6 +58,8 @@ class Scene:
         return fake
 
     def _fake_batch(self, batch):
+        if isinstance(batch, Mapping):
+            batch = dict(batch)
         if not isinstance(batch, (torch.Tensor, tuple, list, dict)):
             raise CaptureError(f"the batch is of type {type(batch).__name__}; expected a tensor, a tuple (inputs ..., target) or a dict")
         leaves, shape = tree_flatten_with_path(batch)
@@ -65,25 +70,46 @@ class Scene:
         return tree_unflatten(fakes, shape)
 
 
-def run_forward(model, loss_fn, state, batch, layers):
+def _copy_hooks(real, fake, name):
+    """What the user asked autograd to do with a parameter's gradient is part of the step."""
+    if getattr(real, "_post_accumulate_grad_hooks", None):
+        raise CaptureError(f"parameter {name} has a hook that runs after its gradient is stored; expected none")
+    for hook in (real._backward_hooks or {}).values():
+        fake.register_hook(hook)
+
+
+@contextlib.contextmanager
+def standing_in(model, state):
+    """Inside, the model's parameters and buffers are the fakes of `state`. Afterwards they are the user's own again."""
+    after = dict(state)
+    with stateless._reparametrize_module(model, after, tie_weights=False):
+        yield
+    with torch.no_grad():
+        for name, tensor in after.items():
+            if tensor is not state[name]:  # the model's code put another tensor in the buffer's place
+                state[name].copy_(tensor)
+
+
+def run_forward(model, loss_fn, batch, layers):
     """The loss, by the conventions that ebbtide.capture documents."""
+    args, kwargs, rest = (), {}, ()
     if isinstance(batch, dict):
-        args, kwargs, rest = (), batch, (batch,) if loss_fn is not None and _positional(loss_fn) > 1 else ()
+        kwargs = batch
+        rest = (batch,) if loss_fn is not None and _positional(loss_fn) > 1 else ()
     elif isinstance(batch, torch.Tensor):
-        args, kwargs, rest = (batch,), {}, ()
-    elif loss_fn is None:
-        args, kwargs, rest = tuple(batch), {}, ()
-    elif len(batch) < 2:
-        args, kwargs, rest = tuple(batch), {}, ()
+        args = (batch,)
+    elif loss_fn is None or len(batch) < 2:
+        args = tuple(batch)
     else:
-        args, kwargs, rest = tuple(batch[:-1]), {}, (batch[-1],)
-    with stateless._reparametrize_module(model, state, tie_weights=False):
-        out = model(*args, **kwargs)
-        with layers.inside("loss"):
-            loss = loss_fn(out, *rest) if loss_fn is not None else _own_loss(out)
+        args, rest = tuple(batch[:-1]), (batch[-1],)
+    out = model(*args, **kwargs)
+    with layers.inside("loss"):
+        loss = loss_fn(out, *rest) if loss_fn is not None else _own_loss(out)
     if not isinstance(loss, torch.Tensor) or loss.numel() != 1:
-        what = f"a tensor of shape {tuple(loss.shape)}" if isinstance(loss, torch.Tensor) else f"a {type(loss).__name__}"
+        what = f"of shape {tuple(loss.shape)}" if isinstance(loss, torch.Tensor) else f"of type {type(loss).__name__}"
         raise CaptureError(f"the loss is {what}; expected a tensor of one number")
+    if not loss.requires_grad:
+        raise CaptureError("the loss depends on no parameter that requires a gradient")
     return loss
 
 

@@ -6,10 +6,10 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from .capture_errors import CaptureError, refusals
-from .capture_file import build_graph, write_graph
+from .capture_file import build_graph, constant_values, write_graph
 from .capture_known import KnownValues
 from .capture_layers import Layers
-from .capture_scene import Scene, nothing_else_changes, run_forward
+from .capture_scene import Scene, Source, nothing_else_changes, run_forward, standing_in
 from .capture_trace import Tracing, rules_for
 from .optimizers import describe
 
@@ -43,6 +43,7 @@ class CapturedStep:
 def capture_step(model, loss_fn, optimizer, example_batch, device=None):
     """See ebbtide.capture."""
     started = time.perf_counter()
+    model = getattr(model, "_orig_mod", model)  # what torch.compile wraps
     if not isinstance(model, torch.nn.Module):
         raise CaptureError(f"model is of type {type(model).__name__}; expected a torch.nn.Module")
     if loss_fn is not None and not callable(loss_fn):
@@ -57,12 +58,13 @@ def capture_step(model, loss_fn, optimizer, example_batch, device=None):
     tracing = Tracing(recorder, scene.fakes, known, rules)
 
     with nothing_else_changes(), layers.followed(), known.not_called_fake(), torch.enable_grad(), mode, tracing:
-        recorder.layer = layers.forward
-        with refusals("the forward pass", layers), rules:
-            loss = run_forward(model, loss_fn, scene.state, scene.batch, layers)
-        recorder.phase, recorder.layer = "backward", layers.backward
-        with refusals("the backward pass", layers), rules.backward_of(loss):
-            loss.backward()
+        with standing_in(model, scene.state):
+            recorder.layer = layers.forward
+            with refusals("the forward pass", layers), rules:
+                loss = run_forward(model, loss_fn, scene.batch, layers)
+            recorder.phase, recorder.layer = "backward", layers.backward
+            with refusals("the backward pass", layers), rules.backward_of(loss):
+                loss.backward()
     gradients = {name: fake.grad for _, fake, name in scene.parameters.values() if fake.grad is not None}
     if not gradients:
         raise CaptureError("the loss depends on no parameter that requires a gradient")
@@ -73,11 +75,13 @@ def capture_step(model, loss_fn, optimizer, example_batch, device=None):
     meta = {
         "source": "torch", "framework": f"torch {torch.__version__.split('+')[0]}", "device": scene.device,
         "optimizer": update.name if update else "none",
-    }
+    } | constant_values(recorder)
     graph, new_storage = build_graph(
         recorder, type(model).__name__, meta, [recorder.tensor_number(loss)],
         {recorder.storage_number(g): name for name, g in gradients.items()},
     )
+    for storage, tensor in recorder.constants.items():
+        scene.sources[storage] = Source("buffer", recorder.storages[storage]["name"], tensor)
     sources = {new_storage[s]: source for s, source in scene.sources.items() if s in new_storage}
     return CapturedStep(graph, update, sources, time.perf_counter() - started)
 

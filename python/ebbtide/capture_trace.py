@@ -16,9 +16,9 @@ aten = torch.ops.aten
 class Tracing(TorchDispatchMode):
     """Sees every ATen call below autograd. Stands on top of a FakeTensorMode, which works out shapes and runs nothing."""
 
-    def __init__(self, recorder, fakes, known, in_place):
+    def __init__(self, recorder, fakes, known, rules):
         super().__init__()
-        self._recorder, self._fakes, self._known, self._in_place = recorder, fakes, known, in_place
+        self._recorder, self._fakes, self._known, self._rules = recorder, fakes, known, rules
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         kwargs = kwargs or {}
@@ -32,10 +32,11 @@ class Tracing(TorchDispatchMode):
         if function is aten._local_scalar_dense.default:  # .item(), `if` on a tensor
             value = self._known.number(args[0])
             return value if value is not None else function(*args)
+        function = self._rules.in_place_form(function, args) or function
         result = function(*args, **kwargs)
         if isinstance(result, tuple):
             result = _apart(result)
-        if self._in_place.is_in_place(function, args, result):
+        if self._rules.writes_first_argument(function, args, result):
             self._recorder.record_in_place(function, args, kwargs, result)
         else:
             self._recorder.record(function, args, kwargs, result)
