@@ -17,6 +17,10 @@ using Operand = std::vector<TensorId>;
 const std::set<std::string, std::less<>> kElementwise = {"mul", "div", "neg", "pow", "exp", "sin", "cos", "sgn",
                                                          "ge",  "eq",  "where", "masked_fill"};
 
+// These fill a new contiguous tensor with zeros and write into it; other kernels keep the order of their target's axes.
+const std::set<std::string, std::less<>> kFromZeros = {"slice_backward",  "select_backward",       "gather_backward",
+                                                       "index_put_backward", "index_select_backward"};
+
 class Backward {
  public:
   explicit Backward(Builder& builder) : b_(builder), forward_ops_(builder.graph().ops.size()) {
@@ -69,7 +73,7 @@ class Backward {
     std::vector<OutputSpec> outputs;
     for (TensorId id : targets) {
       const Tensor& like = b_.at(id);
-      outputs.push_back({like.shape, like.dtype, IsDense(like) ? like.stride : Dims{}});
+      outputs.push_back({like.shape, like.dtype, kFromZeros.contains(formula.name) ? Dims{} : StrideLike(like, like.shape)});
     }
     Arguments arguments;
     for (const Formula& operand : formula.operands) {
@@ -214,7 +218,8 @@ class Backward {
       if (b_.graph().storage_of(target).kind == StorageKind::kParameter) arrival_order_.push_back(target);
       return Put(target, gradient);
     }
-    Put(target, OwnsStorage(old) && b_.at(old).storage != b_.at(gradient).storage
+    // A view keeps what it looks at alive, and torch sums in place only what nothing else refers to.
+    Put(target, OwnsStorage(old) && !b_.IsView(old) && b_.at(old).storage != b_.at(gradient).storage
                     ? op::BinaryInPlace(b_, "add_", old, gradient)
                     : op::Add(b_, old, gradient));
   }

@@ -19,6 +19,7 @@ TensorId Builder::NewTensor(StorageId storage, DType dtype, Dims shape, Dims str
                             std::string name) {
   graph_.tensors.push_back({storage, dtype, std::move(shape), std::move(stride), offset, std::move(name)});
   needs_grad_.push_back(false);
+  is_view_.push_back(false);
   return TensorId(graph_.tensors.size() - 1);
 }
 
@@ -120,6 +121,7 @@ TensorId Builder::View(std::string kind, TensorId base, Arguments arguments, Dim
   StorageId storage = at(base).storage;
   TensorId id = NewTensor(storage, at(base).dtype, std::move(shape), std::move(stride), offset, "");
   needs_grad_[id.index()] = needs_grad;
+  is_view_[id.index()] = true;
   op.outputs = {id};
   return id;
 }
@@ -134,6 +136,7 @@ std::vector<TensorId> Builder::Views(std::string kind, TensorId base, Arguments 
     part.shape[axis] = size;
     TensorId id = NewTensor(part.storage, part.dtype, part.shape, part.stride, part.offset, "");
     needs_grad_[id.index()] = needs_grad;
+    is_view_[id.index()] = true;
     op.outputs.push_back(id);
     part.offset += size * part.stride[axis];
   }
@@ -149,6 +152,7 @@ TensorId Builder::InPlace(std::string kind, TensorId target, Arguments arguments
   Tensor same = at(target);
   TensorId id = NewTensor(same.storage, same.dtype, same.shape, same.stride, same.offset, "");
   needs_grad_[id.index()] = needs_grad;
+  is_view_[id.index()] = is_view_[target.index()];
   op.outputs = {id};
   return id;
 }
@@ -191,11 +195,22 @@ bool IsContiguous(const Tensor& tensor) {
 
 namespace {
 
-// Axes from the outermost to the innermost in memory; axes of one element do not move.
+// Axes from the outermost to the innermost in memory, found as torch's iterator does: an axis that repeats (stride 0) is
+// neither before nor after another, hence an insertion sort, from the innermost axis.
 std::vector<std::size_t> MemoryOrder(const Tensor& tensor) {
   std::vector<std::size_t> order(tensor.shape.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) { return tensor.stride[a] > tensor.stride[b]; });
+  std::iota(order.rbegin(), order.rend(), 0);
+  for (std::size_t i = 1; i < order.size(); ++i) {
+    for (std::size_t at = i, before = i; before-- > 0;) {
+      std::int64_t inner = tensor.stride[order[before]], outer = tensor.stride[order[at]];
+      if (inner == 0 || outer == 0) continue;
+      if (inner < outer) break;
+      if (inner == outer && tensor.shape[order[before]] <= tensor.shape[order[at]]) continue;
+      std::swap(order[before], order[at]);
+      at = before;
+    }
+  }
+  std::ranges::reverse(order);
   return order;
 }
 

@@ -83,6 +83,7 @@ class Builder {
   const Dims& shape(TensorId id) const { return graph_.tensor(id).shape; }
   std::int64_t dim(TensorId id, int axis) const;  // negative axes count from the end
   bool NeedsGrad(TensorId id) const { return id.valid() && needs_grad_[id.index()]; }
+  bool IsView(TensorId id) const { return is_view_[id.index()]; }  // made by View or Views, also if changed since
   void set_needs_grad(TensorId id, bool value) { needs_grad_[id.index()] = value; }
   const TrainingGraph& graph() const { return graph_; }
   TrainingGraph& graph() { return graph_; }
@@ -103,6 +104,7 @@ class Builder {
   Phase phase_ = Phase::kForward;
   std::string layer_;
   std::vector<bool> needs_grad_;  // by tensor
+  std::vector<bool> is_view_;     // by tensor
   std::vector<TensorId> parameters_;
   std::map<std::pair<OpId, std::string>, TensorId> saved_;
   std::optional<Error> error_;
