@@ -66,10 +66,13 @@ TensorId EmbeddingWeight(Builder& b, const std::string& name, std::int64_t rows,
   return b.Parameter("weight", {rows, width});
 }
 
-TensorId Embedding(Builder& b, const std::string& name, TensorId indices, std::int64_t rows, std::int64_t width) {
-  TensorId weight = EmbeddingWeight(b, name, rows, width);
+TensorId EmbeddingOf(Builder& b, const std::string& name, TensorId weight, TensorId indices) {
   auto layer = b.Enter(name);
   return op::Embedding(b, weight, indices);
+}
+
+TensorId Embedding(Builder& b, const std::string& name, TensorId indices, std::int64_t rows, std::int64_t width) {
+  return EmbeddingOf(b, name, EmbeddingWeight(b, name, rows, width), indices);
 }
 
 }  // namespace ebbtide::model::nn

@@ -25,5 +25,6 @@ TensorId Embedding(Builder& b, const std::string& name, TensorId indices, std::i
 
 // A weight that two layers share: make it once, use it in both.
 TensorId EmbeddingWeight(Builder& b, const std::string& name, std::int64_t rows, std::int64_t width);
+TensorId EmbeddingOf(Builder& b, const std::string& name, TensorId weight, TensorId indices);
 
 }  // namespace ebbtide::model::nn
