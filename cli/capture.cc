@@ -1,9 +1,13 @@
 // ebbtide capture SCRIPT.py:function -o step.json: the training step of a PyTorch program as a graph. Python does it
 // (python/ebbtide/capture_command.py); this file checks the usage, so that mistakes are told without loading torch.
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "base/nearest.h"
 #include "cli/common_flags.h"
 #include "cli/python.h"
 #include "cli/verb.h"
@@ -12,23 +16,35 @@ namespace ebbtide::cli {
 namespace {
 
 struct CaptureFlags {
-  std::string target;
+  ModelFlags model;
   OutputFlags output;
 };
 
+Status CheckTarget(const ModelFlags& flags) {
+  if (flags.model.empty()) return Fail("expected a SCRIPT.py:function");
+  if (NamesScriptFunction(flags.model)) return {};
+  std::vector<std::string> names;
+  for (const model::BuiltInModel& built_in : model::BuiltInModels()) names.push_back(built_in.name);
+  if (std::find(names.begin(), names.end(), flags.model) != names.end()) return CheckOptimizer(flags);
+  return Fail("{}: expected a SCRIPT.py:function or a built-in model{}", flags.model, DidYouMean(flags.model, names));
+}
+
 Result<int> RunCapture(const CaptureFlags& flags) {
-  if (flags.target.empty()) return Fail("expected a SCRIPT.py:function");
-  if (!NamesScriptFunction(flags.target)) return Fail("{}: expected a SCRIPT.py:function", flags.target);
-  if (flags.output.output.empty()) return Fail("expected -o FILE for the graph");
-  if (const std::string& path = flags.output.output; !path.ends_with(".json") && !path.ends_with(".json.gz")) {
+  EBB_RETURN_IF_ERROR(CheckTarget(flags.model));
+  const std::string& path = flags.output.output;
+  if (path.empty()) return Fail("expected -o FILE for the graph");
+  if (!path.ends_with(".json") && !path.ends_with(".json.gz")) {
     return Fail("-o {}: expected a name that ends in .json or .json.gz", path);
   }
-  std::vector<std::string> arguments = {flags.target, "-o", flags.output.output};
-  if (flags.output.json) arguments.push_back("--json");
-  if (flags.output.quiet) arguments.push_back("-q");
-  if (flags.output.verbose) arguments.push_back("-v");
-  EBB_ASSIGN_OR_RETURN(const int code, RunCaptureCommand(arguments, ChildOutput::kKeep));
-  return code == 1 ? kBadInput : code;
+  std::vector<std::string> words = GivenShapeFlags(flags.model);
+  words.insert(words.end(), {"-o", path, fmt::format("--seed={}", flags.output.seed)});
+  if (flags.output.threads > 0) words.push_back(fmt::format("--threads={}", flags.output.threads));
+  if (flags.output.json) words.push_back("--json");
+  if (flags.output.quiet) words.push_back("-q");
+  if (flags.output.verbose) words.push_back("-v");
+  words.insert(words.end(), {"--", flags.model.model});
+  EBB_ASSIGN_OR_RETURN(const int code, RunCaptureCommand(words, ChildOutput::kKeep));
+  return code == 1 ? kBadInput : code;  // 1 is how Python ends with a traceback; here it would mean an answer
 }
 
 }  // namespace
@@ -36,9 +52,11 @@ Result<int> RunCapture(const CaptureFlags& flags) {
 Verb AddCapture(CLI::App& program) {
   CLI::App* app = program.add_subcommand("capture", "Record the training step of a PyTorch program as a graph");
   const auto flags = std::make_shared<CaptureFlags>();
-  app->add_option("SCRIPT.py:function", flags->target,
-                  "Returns (model, loss_fn, optimizer, batch); the batch may be a tuple, a dict or one tensor")
+  app->add_option("SCRIPT.py:function", flags->model.model,
+                  "Returns (model, loss_fn, optimizer, batch); shape flags are given to it as keywords "
+                  "(batch_size=...). Or a built-in model, as PyTorch has it")
       ->type_name("");
+  AddShapeFlags(*app, flags->model);
   AddOutputFlags(*app, flags->output, "The graph: .json or .json.gz");
   return {app, [flags] { return RunCapture(*flags); }};
 }

@@ -61,13 +61,6 @@ std::string CheckThreads(const std::string& text) {
   return fmt::format("expected a whole number from 1 to {}, found {}", kMostThreads, text.empty() ? "nothing" : text);
 }
 
-std::string CheckOptimizer(const std::string& text) {
-  std::vector<std::string> names = model::OptimizerNames();
-  names.push_back("none");
-  if (std::find(names.begin(), names.end(), text) != names.end()) return {};
-  return fmt::format("expected {}; found {}{}", JoinWithOr(names), text, DidYouMean(text, names));
-}
-
 }  // namespace
 
 std::string CheckPositive(const std::string& text) {
@@ -98,38 +91,54 @@ void AddOutputFlags(CLI::App& verb, OutputFlags& flags, const char* output) {
 }
 
 void AddModelFlags(CLI::App& verb, ModelFlags& flags) {
-  model::ModelOptions& options = flags.options;
-  verb.option_defaults()->group("Positionals");
-  verb.add_option("MODEL", flags.model, "A name that `ebbtide models` lists, an .onnx, a graph .json[.gz], or a SCRIPT.py:function")
+  verb.add_option("MODEL", flags.model,
+                  "A name that `ebbtide models` lists, an .onnx, a graph .json[.gz], or a SCRIPT.py:function")
       ->type_name("");
+  AddShapeFlags(verb, flags);
+  flags.elementwise = verb.add_flag("--assume-elementwise", flags.options.assume_elementwise,
+                                    "Take an operator that is not known for one that keeps the shape and saves its inputs")
+                          ->disable_flag_override();
+}
+
+void AddShapeFlags(CLI::App& verb, ModelFlags& flags) {
+  model::ModelOptions& options = flags.options;
   verb.option_defaults()->group(kModelGroup);
-  const auto shape = [&](CLI::Option* option) { flags.shaping.push_back(option); };
-  shape(verb.add_option("--batch-size", options.batch_size, "Samples per step (default 32)")
-            ->type_name("N")
-            ->check(Check(CheckPositive)));
-  shape(verb.add_option("--image-size", options.image_size, "Height and width of images, in pixels")
-            ->type_name("N")
-            ->check(Check(CheckPositive)));
-  shape(verb.add_option("--seq-len", options.seq_len, "Tokens per sample")
-            ->type_name("N")
-            ->check(Check(CheckPositive)));
-  shape(verb.add_option("--classes", options.classes, "Outputs of a classifier")
-            ->type_name("N")
-            ->check(Check(CheckPositive)));
-  shape(verb.add_option_function<std::string>(
-                "--widths", [&](const std::string& text) { ParseWidths(text, options.widths); },
-                "Layers of mlp: input, hidden ..., output, as 784,512,10")
-            ->type_name("N,N,..."));
-  shape(verb.add_option("--optimizer", options.optimizer, "Whose update ends the step (default sgd; none: no update)")
-            ->type_name("NAME")
-            ->check(Check(CheckOptimizer)));
-  shape(verb.add_option_function<std::string>(
-                "--device", [&](const std::string& text) { ParseDevice(text, options.device); },
-                "Whose kernels run, for what they save: cpu (default) or cuda")
-            ->type_name("NAME"));
-  shape(verb.add_flag("--assume-elementwise", options.assume_elementwise,
-                      "Take an operator that is not known for one that keeps the shape and saves its inputs")
-            ->disable_flag_override());
+  const auto number = [&](const char* name, auto& value, const char* description) {
+    flags.shaping.push_back(
+        verb.add_option(name, value, description)->type_name("N")->check(Check(CheckPositive)));
+  };
+  number("--batch-size", options.batch_size, "Samples per step (default 32)");
+  number("--image-size", options.image_size, "Height and width of images, in pixels");
+  number("--seq-len", options.seq_len, "Tokens per sample");
+  number("--classes", options.classes, "Outputs of a classifier");
+  flags.widths = verb.add_option_function<std::string>(
+                         "--widths", [&](const std::string& text) { ParseWidths(text, options.widths); },
+                         "Layers of mlp: input, hidden ..., output, as 784,512,10")
+                     ->type_name("N,N,...");
+  flags.shaping.push_back(flags.widths);
+  flags.shaping.push_back(
+      verb.add_option("--optimizer", options.optimizer, "Whose update ends the step (default sgd; none: no update)")
+          ->type_name("NAME"));
+  flags.shaping.push_back(verb.add_option_function<std::string>(
+                                  "--device", [&](const std::string& text) { ParseDevice(text, options.device); },
+                                  "Whose kernels run, for what they save: cpu (default) or cuda")
+                              ->type_name("NAME"));
+}
+
+std::vector<std::string> GivenShapeFlags(const ModelFlags& flags) {
+  std::vector<std::string> words;
+  for (const CLI::Option* flag : flags.shaping) {
+    if (flag->count() > 0) words.push_back(flag->get_name() + "=" + flag->results().back());
+  }
+  return words;
+}
+
+Status CheckOptimizer(const ModelFlags& flags) {
+  const std::string& name = flags.options.optimizer;
+  std::vector<std::string> names = model::OptimizerNames();
+  names.push_back("none");
+  if (std::find(names.begin(), names.end(), name) != names.end()) return {};
+  return Fail("--optimizer: expected {}; found {}{}", JoinWithOr(names), name, DidYouMean(name, names));
 }
 
 }  // namespace ebbtide::cli

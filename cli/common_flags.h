@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/result.h"
 #include "model/model.h"
 
 namespace ebbtide::cli {
@@ -28,10 +29,21 @@ void AddOutputFlags(CLI::App& verb, OutputFlags& flags, const char* output = kRe
 struct ModelFlags {
   std::string model;
   model::ModelOptions options;
-  // Those that choose the shapes and the update of a built-in model or an .onnx. A graph file has made these choices.
-  std::vector<const CLI::Option*> shaping;
+  std::vector<const CLI::Option*> shaping;   // those that AddShapeFlags added
+  const CLI::Option* widths = nullptr;       // of `mlp` only
+  const CLI::Option* elementwise = nullptr;  // of verbs that read files of other tools
 };
+
+// MODEL, how its shapes are chosen, and how to read it.
 void AddModelFlags(CLI::App& verb, ModelFlags& flags);
+// The shapes, the optimizer and the device alone.
+void AddShapeFlags(CLI::App& verb, ModelFlags& flags);
+
+// Those of the shape flags that were given, as words of a command line.
+std::vector<std::string> GivenShapeFlags(const ModelFlags& flags);
+
+// Fails where --optimizer names none of ours.
+Status CheckOptimizer(const ModelFlags& flags);
 
 // The value of a flag as CLI11 validators want it: an empty string, or what was expected and what was found.
 std::string CheckPositive(const std::string& text);

@@ -41,19 +41,19 @@ class TemporaryFolder {
   fs::path path_;
 };
 
-Status RefuseShaping(const ModelFlags& model, const char* why) {
-  for (const CLI::Option* flag : model.shaping) {
-    if (flag->count() > 0) return Fail("{}: of no use with {}, {}", flag->get_name(), model.model, why);
-  }
-  return {};
+Status Refuse(const CLI::Option* flag, const ModelFlags& model, const char* why) {
+  if (flag->count() == 0) return {};
+  return Fail("{}: of no use with {}, {}", flag->get_name(), model.model, why);
 }
 
 Result<TrainingGraph> CaptureAndLoad(const ModelFlags& model, const OutputFlags& output) {
   EBB_ASSIGN_OR_RETURN(const TemporaryFolder folder, TemporaryFolder::Make());
   const std::string file = folder.File("step.json");
   if (report::DescribeTerminal(STDERR_FILENO).interactive) Note(output, fmt::format("capturing {}", model.model));
-  EBB_ASSIGN_OR_RETURN(const int code,
-                       RunCaptureCommand({model.model, "-o", file, "-q"}, ChildOutput::kToErrors));
+  std::vector<std::string> words = GivenShapeFlags(model);
+  if (output.threads > 0) words.push_back(fmt::format("--threads={}", output.threads));
+  words.insert(words.end(), {"-o", file, "-q", fmt::format("--seed={}", output.seed), "--", model.model});
+  EBB_ASSIGN_OR_RETURN(const int code, RunCaptureCommand(words, ChildOutput::kToErrors));
   if (code != 0) return tl::unexpected<Error>(Error{});
   return model::LoadModel(file, model.options);
 }
@@ -62,12 +62,18 @@ Result<TrainingGraph> CaptureAndLoad(const ModelFlags& model, const OutputFlags&
 
 Result<TrainingGraph> Load(const ModelFlags& model, const OutputFlags& output) {
   if (NamesScriptFunction(model.model)) {
-    EBB_RETURN_IF_ERROR(RefuseShaping(model, "whose function makes the batch and the optimizer"));
+    EBB_RETURN_IF_ERROR(Refuse(model.widths, model, "a function that makes its own layers"));
+    EBB_RETURN_IF_ERROR(Refuse(model.elementwise, model, "whose operators PyTorch knows"));
     return CaptureAndLoad(model, output);
   }
   if (model.model.ends_with(".json") || model.model.ends_with(".json.gz")) {
-    EBB_RETURN_IF_ERROR(RefuseShaping(model, "a graph whose shapes and optimizer are fixed"));
+    std::vector<const CLI::Option*> flags = model.shaping;
+    flags.push_back(model.elementwise);
+    for (const CLI::Option* flag : flags) {
+      EBB_RETURN_IF_ERROR(Refuse(flag, model, "a graph whose shapes and optimizer are fixed"));
+    }
   }
+  EBB_RETURN_IF_ERROR(CheckOptimizer(model));
   return model::LoadModel(model.model, model.options);
 }
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "report/table.h"
 #include "report/text.h"
 
 namespace ebbtide::report {
@@ -25,12 +24,16 @@ std::string ModelsText(const std::vector<model::BuiltInModel>& models, const Ter
   }
   std::string out;
   for (const std::string& family : families) {
-    Table table({{.title = ""}, {.title = "", .shrinks = true}});
-    for (const model::BuiltInModel& model : models) {
-      if (model.family == family) table.Add({PadRight(model.name, widest), model.description});
-    }
     if (!out.empty()) out += '\n';
-    out += Paint(Style::kBold, family, terminal) + '\n' + table.Render(terminal, 2);
+    out += Paint(Style::kBold, family, terminal) + '\n';
+    for (const model::BuiltInModel& model : models) {
+      if (model.family != family) continue;
+      std::string left = "  " + PadRight(model.name, widest + 2);
+      for (const std::string& line : Wrap(model.description, terminal.width - widest - 4)) {
+        out += left + line + '\n';
+        left = std::string(static_cast<std::size_t>(widest + 4), ' ');
+      }
+    }
   }
   return out;
 }

@@ -339,7 +339,9 @@ def test_names_in_a_file_cannot_disturb_the_terminal(tmp_path):
     (["capture", "train.py:", "-o", "s.json"], ["ebbtide capture: train.py:: expected a SCRIPT.py:function"]),
     (["capture", "train.py:f"], ["ebbtide capture: expected -o FILE"]),
     (["capture", "train.py:f", "-o", "s.txt"], ["ebbtide capture: -o s.txt: expected", ".json or .json.gz"]),
-    (["capture", "train.py:f", "-o", "s.json", "--batch-size", "3"], ["--batch-size: not a flag of capture"]),
+    (["capture", "train.py:f", "-o", "s.json", "--assume-elementwise"], ["--assume-elementwise: not a flag of capture"]),
+    (["capture", "resnet5", "-o", "s.json"], ["ebbtide capture: resnet5: expected a SCRIPT.py:function", "did you mean resnet50"]),
+    (["capture", "mlp", "-o", "s.json", "--optimizer", "adm"], ["--optimizer: expected", "found adm", "did you mean adam"]),
 ])
 def test_bad_usage_is_one_line_and_exit_2(words, parts):
     assert_refused(run(*words), *parts)
@@ -372,10 +374,11 @@ def test_a_graph_file_has_fixed_shapes(tmp_path, flag):
 
 SCRIPT = """
 import torch
-def step():
+def step(batch_size=4):
+    print("chatter")
     model = torch.nn.Linear(3, 2)
     return model, torch.nn.functional.cross_entropy, torch.optim.SGD(model.parameters(), lr=0.1), (
-        torch.zeros(4, 3), torch.zeros(4, dtype=torch.long))
+        torch.zeros(batch_size, 3), torch.zeros(batch_size, dtype=torch.long))
 def broken():
     raise RuntimeError("no data here")
 """
@@ -389,20 +392,24 @@ def script(tmp_path):
 
 
 def test_capture_writes_a_graph_that_inspect_reads(script, tmp_path):
-    done = run("capture", f"{script}:step", "-o", tmp_path / "step.json", "-q")
-    assert (done.returncode, done.stderr) == (0, "")
+    done = run("capture", f"{script}:step", "-o", tmp_path / "step.json", "--json", "-q")
+    assert (done.returncode, done.stderr) == (0, "chatter\n")  # what the script prints is not our data
+    report = json.loads(done.stdout)
     result = result_of("inspect", tmp_path / "step.json")
-    assert result["parameters"] == 3 * 2 + 2
+    assert result["parameters"] == report["parameters"] == 3 * 2 + 2
+    assert (result["ops"], result["storages"]) == (report["ops"], report["storages"])
+    assert report["schema_version"] == 1
     assert result["forward_flops"] == 2 * 4 * 3 * 2
 
 
 def test_inspect_captures_a_script_function(script, tmp_path):
     (tmp_path / "tmp").mkdir()
-    done = run("inspect", f"{script}:step", "--json", TMPDIR=str(tmp_path / "tmp"))
-    assert (done.returncode, done.stderr) == (0, "")
-    assert json.loads(done.stdout)["parameters"] == 3 * 2 + 2
-    assert json.loads(done.stdout)["model"] == f"{script}:step"
-    assert list((tmp_path / "tmp").iterdir()) == []
+    done = run("inspect", f"{script}:step", "--json", "--batch-size", "5", TMPDIR=str(tmp_path / "tmp"))
+    assert (done.returncode, done.stderr) == (0, "chatter\n")
+    result = json.loads(done.stdout)
+    assert result["forward_flops"] == 2 * 5 * 3 * 2
+    assert result["model"] == f"{script}:step"
+    assert list((tmp_path / "tmp").glob("ebbtide*")) == []  # torch leaves a folder of its own
 
 
 @pytest.mark.parametrize("verb", ["capture", "inspect"])
@@ -424,5 +431,6 @@ def test_capture_tells_what_python_lacks(script, tmp_path, verb):
     assert_refused(run(verb, target, *more, EBBTIDE_PYTHON=str(bare)), str(bare), "has no package torch")
 
 
-def test_shaping_flags_do_not_apply_to_a_script(script):
-    assert_refused(run("inspect", f"{script}:step", "--batch-size", "3"), "--batch-size: of no use with ", "train.py:step")
+def test_flags_that_a_script_function_cannot_use(script):
+    assert_refused(run("inspect", f"{script}:broken", "--batch-size", "3"), "train.py:broken", "batch_size")
+    assert_refused(run("inspect", f"{script}:step", "--widths", "3,2"), "--widths: of no use with ", "train.py:step")
