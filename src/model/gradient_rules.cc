@@ -53,11 +53,12 @@ constexpr Row kTable[] = {
 
     // ---- activations
     {"relu relu_",                "result",   "=", "self = threshold_backward(grad, result)"},
-    {"hardtanh_",                 "result",   "=", "self = hardtanh_backward(grad, result)"},
+    {"hardtanh_",                 "original", "=", "self = hardtanh_backward(grad, original)"},
     {"hardtanh clamp",            "self",     "=", "self = hardtanh_backward(grad, self)"},
     {"leaky_relu",                "self",     "=", "self = leaky_relu_backward(grad, self)"},
-    {"leaky_relu_ elu_",          "result",   "=", "self = leaky_relu_backward(grad, result)"},
+    {"leaky_relu_",               "result",   "=", "self = leaky_relu_backward(grad, result)"},
     {"elu",                       "self",     "=", "self = elu_backward(grad, self)"},
+    {"elu_",                      "result",   "=", "self = elu_backward(grad, result)"},
     {"gelu",                      "self",     "=", "self = gelu_backward(grad, self)"},
     {"silu",                      "self",     "=", "self = silu_backward(grad, self)"},
     {"silu_",                     "original", "=", "self = silu_backward(grad, original)"},

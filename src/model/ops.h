@@ -89,8 +89,12 @@ TensorId BatchNorm(Builder& b, TensorId x, const BatchNormState& state);
 TensorId LayerNorm(Builder& b, TensorId x, TensorId weight, TensorId bias);  // over as many last axes as weight has
 TensorId Upsample(Builder& b, const std::string& kind, TensorId x, std::int64_t height, std::int64_t width);
 
-// ---- Random, attention, recurrence (ops_sequence.cc)
-TensorId Dropout(Builder& b, TensorId x, double p);  // training mode; nothing for p = 0
+// ---- Random masks, in training mode (ops_random.cc); nothing for p = 0
+TensorId Dropout(Builder& b, TensorId x, double p);
+TensorId DropoutInPlace(Builder& b, TensorId x, double p);
+TensorId StochasticDepth(Builder& b, TensorId x, double p);  // drops whole images ("row" mode)
+
+// ---- Embeddings, attention, recurrence (ops_sequence.cc)
 TensorId Embedding(Builder& b, TensorId weight, TensorId indices);
 struct AttentionOptions {
   TensorId mask = {};  // additive float or bool, broadcast to [batch, heads, queries, keys]; absent: none

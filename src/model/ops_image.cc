@@ -67,6 +67,8 @@ TensorId Convolution(Builder& b, TensorId x, TensorId weight, TensorId bias, con
     span = std::max<std::int64_t>(span, 0);
     out.push_back((options.transposed ? span : span / stride) + 1);
   }
+  // An input with channels last in memory makes the result so too.
+  Dims stride = in.size() == 4 ? StrideLike(b.at(x), out) : Dims{};
   return b.CallOne("convolution",
                    {{"input", x},
                     {"weight", weight},
@@ -77,7 +79,7 @@ TensorId Convolution(Builder& b, TensorId x, TensorId weight, TensorId bias, con
                     {"transposed", options.transposed},
                     {"output_padding", options.output_padding},
                     {"groups", options.groups}},
-                   {out, b.at(x).dtype});
+                   {out, b.at(x).dtype, stride});
 }
 
 TensorId MaxPool2d(Builder& b, TensorId x, const PoolOptions& options) {

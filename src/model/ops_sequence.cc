@@ -1,24 +1,9 @@
-// Random masks, embeddings, attention and recurrence: the ops whose kernels differ most between CPU and CUDA.
+// Embeddings, attention and recurrence: the ops whose kernels differ most between CPU and CUDA.
 #include <cmath>
 
 #include "model/ops.h"
 
 namespace ebbtide::model::op {
-
-TensorId Dropout(Builder& b, TensorId x, double p) {
-  if (p == 0) return x;
-  CallOptions random{{}, true};
-  OutputSpec like{b.shape(x), b.at(x).dtype, IsDense(b.at(x)) ? b.at(x).stride : Dims{}};
-  if (b.on_cuda()) {
-    OutputSpec mask{like.shape, DType::kBool, like.stride};
-    return b.Call("native_dropout", {{"input", x}, {"p", p}, {"train", true}}, {like, mask}, random)[0];
-  }
-  TensorId noise = b.CallOne("empty_like", {{"self", x}}, like);
-  b.set_needs_grad(noise, false);
-  noise = b.InPlace("bernoulli_", noise, {{"p", 1 - p}}, random);
-  noise = b.InPlace("div_", noise, {{"other", 1 - p}});
-  return Mul(b, x, noise);
-}
 
 TensorId Embedding(Builder& b, TensorId weight, TensorId indices) {
   Dims shape = b.shape(indices);
