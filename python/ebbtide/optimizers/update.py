@@ -60,6 +60,8 @@ class Update:
                 real, fake, name = parameters[id(parameter)]
                 if fake.grad is not None:
                     members.append((fake, fake.grad, self._states(group, real, fake, name, declare_state), name))
+                elif self._optimizer.state.get(real):  # never updated, but it takes memory
+                    self._states(group, real, fake, name, declare_state)
             if not members:
                 continue
             recorder.layer = lambda: ""

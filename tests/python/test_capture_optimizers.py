@@ -1,0 +1,144 @@
+"""Every described update against torch's own optimizer, bit by bit, over five steps with a changing learning rate."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402
+
+import ebbtide  # noqa: E402
+from ebbtide.capture_errors import CaptureError  # noqa: E402
+from ebbtide.optimizers import describe  # noqa: E402
+from replay import assert_trains_alike  # noqa: E402
+
+SETTINGS = [
+    (torch.optim.SGD, {}),
+    (torch.optim.SGD, {"momentum": 0.9}),
+    (torch.optim.SGD, {"momentum": 0.9, "dampening": 0.3, "weight_decay": 0.1}),
+    (torch.optim.SGD, {"momentum": 0.9, "nesterov": True, "weight_decay": 0.1}),
+    (torch.optim.SGD, {"weight_decay": 0.1, "maximize": True}),
+    (torch.optim.Adam, {}),
+    (torch.optim.Adam, {"weight_decay": 0.1}),
+    (torch.optim.Adam, {"weight_decay": 0.1, "amsgrad": True, "maximize": True}),
+    (torch.optim.AdamW, {}),
+    (torch.optim.AdamW, {"amsgrad": True, "betas": (0.8, 0.9)}),
+    (torch.optim.RMSprop, {}),
+    (torch.optim.RMSprop, {"centered": True, "weight_decay": 0.1}),
+    (torch.optim.RMSprop, {"centered": True, "momentum": 0.9, "maximize": True}),
+    (torch.optim.Adagrad, {}),
+    (torch.optim.Adagrad, {"lr_decay": 0.1, "weight_decay": 0.1, "initial_accumulator_value": 0.5}),
+    (torch.optim.Adagrad, {"maximize": True}),
+    (torch.optim.Adafactor, {}),
+    (torch.optim.Adafactor, {"weight_decay": 0.1, "d": 1.5, "eps": (1e-5, 1e-2), "maximize": True}),
+]
+
+
+def name_of(setting):
+    optimizer, options = setting
+    return "-".join([optimizer.__name__, *options])
+
+
+def small_model():
+    """Parameters of one, two and four dimensions; one that gets no gradient."""
+    torch.manual_seed(1)
+    model = nn.Sequential(nn.Conv2d(2, 3, 3), nn.BatchNorm2d(3), nn.ReLU(), nn.Flatten(), nn.Linear(3 * 4 * 4, 5))
+    model.register_parameter("unused", nn.Parameter(torch.ones(3)))
+    return model, (torch.randn(4, 2, 6, 6), torch.randint(0, 5, (4,)))
+
+
+def halve_learning_rate(optimizer, step):
+    for group in optimizer.param_groups:
+        group["lr"] *= 0.5 if step else 1.0
+
+
+# torch runs Adafactor one parameter at a time on every device, unless told otherwise.
+PATHS = [(s, None) for s in SETTINGS] + [(s, True) for s in SETTINGS if s[0] is not torch.optim.Adafactor]
+
+
+@pytest.mark.parametrize(("setting", "foreach"), PATHS, ids=[name_of(s) + ("-foreach" if f else "") for s, f in PATHS])
+def test_update_is_torchs_own(setting, foreach):
+    optimizer, options = setting
+    model, batch = small_model()
+
+    def make(parameters):
+        return optimizer(parameters, lr=0.05, foreach=foreach, **options)
+
+    captured = assert_trains_alike(
+        ebbtide.capture, model, nn.functional.cross_entropy, make, batch, steps=5, before_step=halve_learning_rate
+    )
+    update = [op for op in captured.graph["ops"] if op["phase"] == "update"]
+    assert any(op["kind"].startswith("_foreach_") for op in update) == bool(foreach)
+
+
+def test_groups_have_scalars_of_their_own():
+    model, batch = small_model()
+
+    def make(_parameters, of=model):
+        parameters = list(of.parameters())
+        return torch.optim.AdamW([
+            {"params": parameters[:3], "lr": 0.1},
+            {"params": parameters[3:], "lr": 0.01, "weight_decay": 0.0},
+        ])
+
+    captured = ebbtide.capture(model, nn.functional.cross_entropy, make(None), batch)
+    values = {s["name"]: s["value"] for s in captured.graph["scalars"]}
+    assert values["group0.lr"] == 0.1 and values["group1.lr"] == 0.01
+    # AdamW keeps 1 - lr * weight_decay of a parameter; without weight decay there is no such op.
+    assert values["group0.kept"] == 1 - 0.1 * 0.01
+    kept = [s["name"] for s in captured.graph["scalars"]].index("group1.kept")
+    assert not any({"scalar": kept} in op["arguments"].values() for op in captured.graph["ops"])
+
+
+def test_learning_rate_is_no_constant():
+    for optimizer, options in SETTINGS:
+        model, batch = small_model()
+        captured = ebbtide.capture(model, nn.functional.cross_entropy, optimizer(model.parameters(), lr=0.0625, **options), batch)
+        for op in captured.graph["ops"]:
+            assert not any(v in (0.0625, -0.0625) for v in op["arguments"].values() if isinstance(v, float)), op
+
+
+def test_state_in_use_is_taken_over():
+    model, batch = small_model()
+    optimizer = torch.optim.Adam(model.parameters())
+    for _ in range(3):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(batch[0]), batch[1]).backward()
+        optimizer.step()
+    captured = ebbtide.capture(model, nn.functional.cross_entropy, optimizer, batch)
+    values = dict(zip((s["name"] for s in captured.graph["scalars"]), captured.update.scalar_values()))
+    assert values["group0.square_correction"] == (1 - 0.999**4.0) ** 0.5  # three steps taken, this is the fourth
+    states = [s for s in captured.sources.values() if s.kind == "optimizer_state"]
+    assert states and all(s.tensor is not None for s in states)
+
+
+def test_change_of_structure_is_noticed():
+    model, batch = small_model()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    captured = ebbtide.capture(model, nn.functional.cross_entropy, optimizer, batch)
+    optimizer.param_groups[0]["lr"] = 0.2
+    assert captured.update.still_fits()
+    optimizer.param_groups[0]["weight_decay"] = 0.1
+    assert not captured.update.still_fits()
+
+
+@pytest.mark.parametrize(("make", "expected"), [
+    (torch.optim.LBFGS, "LBFGS cannot be captured; supported: SGD, Adam, AdamW, RMSprop, Adagrad, Adafactor"),
+    (lambda p: torch.optim.Adam(p, fused=True), "fused=True in group 0"),
+    (lambda p: torch.optim.Adafactor(p, foreach=True), "foreach=True in group 0"),
+    (lambda p: torch.optim.SGD(p, lr=torch.tensor(0.1)), "lr in group 0 is a Tensor; expected a number"),
+    (lambda p: "adam", "optimizer is of type str; expected"),
+])
+def test_refusals_name_what_is_supported(make, expected):
+    with pytest.raises(CaptureError) as refusal:
+        describe(make(nn.Linear(2, 2).parameters()))
+    assert expected in str(refusal.value) and "\n" not in str(refusal.value)
+
+
+def test_unequal_step_counts_are_refused():
+    model = nn.Linear(2, 2)
+    optimizer = torch.optim.Adam(model.parameters())
+    model(torch.ones(1, 2)).sum().backward()
+    optimizer.step()
+    optimizer.state[model.weight]["step"] += 1
+    with pytest.raises(CaptureError, match="different numbers of steps: \\[1, 2\\]"):
+        describe(optimizer)
