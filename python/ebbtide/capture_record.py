@@ -223,5 +223,6 @@ def _flops(function, args, kwargs, result):
 
 
 def _is_random(function, arguments):
-    """Attention carries the tag although it draws only where it drops."""
-    return torch.Tag.nondeterministic_seeded in function.tags and arguments.get("dropout_p") != 0.0
+    """Attention carries the tag although it draws only where it drops, and its backward repeats a draw from its seed."""
+    tagged = torch.Tag.nondeterministic_seeded in function.tags
+    return tagged and arguments.get("dropout_p") != 0.0 and "philox_seed" not in arguments
