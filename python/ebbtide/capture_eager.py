@@ -5,12 +5,18 @@ a matrix product, the mask of attention. A capture must say what runs in trainin
 """
 
 import contextlib
+import os
+import sys
 
 import torch
 from torch._prims_common import is_non_overlapping_and_dense_or_false as is_dense
 from torch.overrides import TorchFunctionMode
 
 aten = torch.ops.aten
+
+_HERE = os.path.dirname(os.path.abspath(__file__))
+_TORCH = os.path.dirname(torch.__file__)
+_WRAPPERS = (os.path.join(_TORCH, "_compile.py"), os.path.join(_TORCH, "_dynamo"))  # of every dispatch mode
 
 # function that user code calls -> calls inside it that are in place in training
 _INSIDE = {
@@ -41,6 +47,8 @@ class InPlace(TorchFunctionMode):
     def in_place_form(self, function, args):
         """The call that training makes instead, of which the first argument is the result; None: it is the same call."""
         if self._in_node or function is not aten.add.Tensor:
+            return None
+        if not _called_by_the_engine():
             return None
         references = _references(args[0])
         if self._sole_owner is None:
@@ -85,6 +93,14 @@ class InPlace(TorchFunctionMode):
 
     def _leave(self, *_):
         self._in_node = False
+
+
+def _called_by_the_engine():
+    """False inside a user's hook: the engine itself runs no Python code between its own call and a sum."""
+    frame = sys._getframe()
+    while frame is not None and frame.f_code.co_filename.startswith((_HERE, *_WRAPPERS)):
+        frame = frame.f_back
+    return frame is None or frame.f_code.co_name == "_engine_run_backward"
 
 
 def _references(tensor):

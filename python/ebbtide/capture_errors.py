@@ -46,8 +46,9 @@ def refusals(during, layers):
     logger.setLevel(logging.CRITICAL)  # it prints what the exception says
     try:
         yield
-    except CaptureError:
-        raise
+    except CaptureError as error:
+        line = user_line(error)
+        raise (CaptureError(f"{line}: {error}") if line else error) from error.__cause__
     except (DataDependentOutputException, DynamicOutputShapeException) as error:
         raise CaptureError(
             f"{_place(error, during, layers)}: {error.func} needs the values of a tensor, which a capture does not have; "

@@ -16,12 +16,11 @@ class Fakes:
         self._kept = []  # what the keys point at must not be freed, or addresses would be used twice
 
     def of(self, tensor, device=None, requires_grad=False):
-        """The fake of `tensor`, as if it were on `device`."""
-        key = (id(tensor), device)
-        if key not in self._fakes:
-            self._fakes[key] = self._make(tensor, device)
+        """The fake of `tensor`, as if it were on `device` (where the tensor is asked for first)."""
+        if id(tensor) not in self._fakes:
+            self._fakes[id(tensor)] = self._make(tensor, device)
             self._kept.append(tensor)
-        fake = self._fakes[key]
+        fake = self._fakes[id(tensor)]
         if requires_grad and not fake.requires_grad:
             fake.requires_grad_()
         return fake

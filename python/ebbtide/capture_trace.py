@@ -6,6 +6,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
 
 from .capture_eager import InPlace
+from .capture_errors import CaptureError
 from .capture_fakes import Fakes
 from .capture_known import KnownValues
 from .capture_record import Recorder
@@ -45,6 +46,11 @@ class Tracing(TorchDispatchMode):
     def _to_fake(self, tensor):
         if isinstance(tensor, FakeTensor):
             return tensor
+        if tensor.requires_grad and torch.is_grad_enabled():
+            raise CaptureError(
+                f"a tensor of shape {tuple(tensor.shape)} requires a gradient and is not reached through the model; expected "
+                "the model's parameters only, as model.parameters() gives them during the step"
+            )
         fake = self._fakes.of(tensor)
         if self._recorder.known(fake) is None:
             self._recorder.declare_constant(fake, tensor)

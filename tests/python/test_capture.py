@@ -189,6 +189,14 @@ def test_buffer_that_is_replaced_keeps_the_new_value():
     assert graph["tensors"][copied["mutated"][0]]["name"] == "mean" and model.mean is buffer
 
 
+def test_hook_on_a_parameter_is_part_of_the_step():
+    model = nn.Linear(2, 2, bias=False)
+    model.weight.register_hook(lambda gradient: gradient.clamp(-1, 1))
+    graph = ebbtide.capture(model, lambda y: y.sum(), None, torch.randn(3, 2)).graph
+    (clamp,) = ops(graph, kind="clamp", phase="backward")
+    assert graph["storages"][graph["tensors"][clamp["outputs"][0]]["storage"]] == {"kind": "gradient", "bytes": 16, "name": "weight"}
+
+
 def test_nothing_changes():
     model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Dropout(), nn.Flatten(), nn.Linear(16, 2))
     optimizer = torch.optim.Adam(model.parameters())
@@ -282,6 +290,13 @@ def test_foreign_parameters_are_refused():
         ebbtide.capture(
             nn.Linear(2, 2), lambda y: y.sum(), torch.optim.SGD(nn.Linear(2, 2).parameters(), lr=0.1), torch.ones(1, 2)
         )
+
+
+def test_trainable_tensor_outside_of_the_model_is_refused():
+    scale = torch.ones(2, requires_grad=True)
+    with pytest.raises(CaptureError, match=r"test_capture.py:\d+: a tensor of shape \(2,\) requires a gradient"):
+        ebbtide.capture(nn.Linear(2, 2), lambda y: (y * scale).sum(), None, torch.ones(1, 2))
+    assert scale.grad is None
 
 
 def test_no_gpu_is_said(monkeypatch):

@@ -126,6 +126,21 @@ def test_double_use_of_a_gradient_is_not_summed_in_place():
     assert_trains_alike(ebbtide.capture, Shared(), F.mse_loss, momentum, batch, steps=3, check_writes=True)
 
 
+def test_sums_in_a_users_hook_are_left_alone():
+    class Hooked(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(4, 4)
+
+        def forward(self, x):
+            y = torch.tanh(self.layer(x))
+            y.register_hook(lambda gradient: (gradient + 1.0) * gradient)  # reads the gradient after the sum
+            return y
+
+    batch = (torch.randn(3, 4), torch.randn(3, 4))
+    assert_trains_alike(ebbtide.capture, Hooked(), F.mse_loss, momentum, batch, steps=2, check_writes=True)
+
+
 def test_checkpointed_layers_run_twice():
     from torch.utils.checkpoint import checkpoint
 

@@ -141,4 +141,13 @@ def test_unequal_step_counts_are_refused():
     optimizer.step()
     optimizer.state[model.weight]["step"] += 1
     with pytest.raises(CaptureError, match="different numbers of steps: \\[1, 2\\]"):
-        describe(optimizer)
+        ebbtide.capture(model, lambda y: y.sum(), optimizer, torch.ones(1, 2))
+
+
+def test_parameters_without_gradient_keep_their_state_and_count():
+    model, batch = small_model()
+    optimizer = torch.optim.Adagrad(model.parameters())
+    nn.functional.cross_entropy(model(batch[0]), batch[1]).backward()
+    optimizer.step()  # all but `unused`, whose state is there from the start
+    captured = ebbtide.capture(model, nn.functional.cross_entropy, optimizer, batch)
+    assert "sum.unused" in [s.get("name") for s in captured.graph["storages"]]

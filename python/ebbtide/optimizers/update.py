@@ -43,7 +43,8 @@ class Update:
         self._description = description
         self._optimizer = optimizer
         self._structure = self._structures()
-        self._steps = [self._step(group, number) for number, group in enumerate(optimizer.param_groups)]
+        self._taken_before = {id(p): self._taken(p) for group in optimizer.param_groups for p in group["params"]}
+        self._updated = [[] for _ in optimizer.param_groups]  # the parameters that get gradients, by group
         self.name = type(optimizer).__name__.lower()
 
     def record(self, recorder, tracing, parameters, declare_state):
@@ -51,8 +52,6 @@ class Update:
         `declare_state(fake, name, real or None, value)` makes a state tensor known."""
         aten = Calls(recorder, tracing)
         for number, group in enumerate(self._optimizer.param_groups):
-            values = self._description.scalars(group, self._steps[number] + 1)
-            scalars = Scalars({n: recorder.scalar(f"group{number}.{n}", v) for n, v in values.items()})
             members = []
             for parameter in group["params"]:
                 if id(parameter) not in parameters:
@@ -60,27 +59,31 @@ class Update:
                 real, fake, name = parameters[id(parameter)]
                 if fake.grad is not None:
                     members.append((fake, fake.grad, self._states(group, real, fake, name, declare_state), name))
+                    self._updated[number].append(real)
                 elif self._optimizer.state.get(real):  # never updated, but it takes memory
                     self._states(group, real, fake, name, declare_state)
-            if not members:
-                continue
+            taken = _one_count(number, (self._taken_before[id(p)] for p in self._updated[number]))
+            values = self._description.scalars(group, taken + 1)
+            scalars = Scalars({n: recorder.scalar(f"group{number}.{n}", v) for n, v in values.items()})
+            self._record_group(recorder, aten, group, members, scalars)
+
+    def _record_group(self, recorder, aten, group, members, scalars):
+        if members and self._many(group, [m[0] for m in members]):
             recorder.layer = lambda: ""
-            if self._many(group, [m[0] for m in members]):
-                for batch in _by_device_and_type(members):
-                    lists = [m[2] for m in batch]
-                    states = {name: [m[name] for m in lists] for name in lists[0]}
-                    self._description.many(aten, group, [m[0] for m in batch], [m[1] for m in batch], states, scalars)
-            else:
-                for fake, gradient, state, name in members:
-                    recorder.layer = lambda layer=name.rpartition(".")[0]: layer
-                    self._description.one(aten, group, fake, gradient, state, scalars)
+            for batch in _by_device_and_type(members):
+                states = {name: [m[2][name] for m in batch] for name in batch[0][2]}
+                self._description.many(aten, group, [m[0] for m in batch], [m[1] for m in batch], states, scalars)
+        else:
+            for fake, gradient, state, name in members:
+                recorder.layer = lambda layer=name.rpartition(".")[0]: layer
+                self._description.one(aten, group, fake, gradient, state, scalars)
 
     def scalar_values(self, steps=None):
         """The graph's scalars, in its order, for the step that comes next: the hyper-parameters as they are now, and
         `steps[g]` (default: the state's own count) steps of group g already taken."""
         values = []
         for number, group in enumerate(self._optimizer.param_groups):
-            taken = self._step(group, number) if steps is None else steps[number]
+            taken = steps[number] if steps is not None else _one_count(number, map(self._taken, self._updated[number]))
             values += [float(v) for v in self._description.scalars(group, taken + 1).values()]
         return values
 
@@ -96,15 +99,9 @@ class Update:
             return group["foreach"]
         return getattr(self._description, "MANY_BY_DEFAULT", True) and all(p.device.type == "cuda" for p in parameters)
 
-    def _step(self, group, number):
-        """Steps taken so far, as the state counts them (torch keeps the count per parameter, on the host)."""
-        taken = {self._taken(self._optimizer.state.get(p, {})) for p in group["params"] if p.requires_grad}
-        taken.discard(None)
-        if len(taken) > 1:
-            raise CaptureError(f"optimizer: parameters of group {number} have taken different numbers of steps: {sorted(taken)}")
-        return taken.pop() if taken else 0
-
-    def _taken(self, state):
+    def _taken(self, parameter):
+        """Steps that a parameter has taken, as its state counts them; None: not counted."""
+        state = self._optimizer.state.get(parameter, {})
         if "step" in state:
             return 0 if state["step"].device.type == "meta" else int(state["step"])
         return getattr(self._description, "taken", lambda state: None)(state)
@@ -113,10 +110,23 @@ class Update:
         made = {}
         for state_name, (shape, value) in self._description.states(group, fake).items():
             present = self._optimizer.state.get(real, {}).get(state_name)
-            tensor = torch.empty_like(fake) if shape is None else torch.empty(shape, dtype=fake.dtype, device=fake.device)
+            if present is not None:
+                tensor = torch.empty_strided(present.shape, present.stride(), dtype=present.dtype, device=fake.device)
+            elif shape is None:
+                tensor = torch.empty_like(fake)
+            else:
+                tensor = torch.empty(shape, dtype=fake.dtype, device=fake.device)
             declare_state(tensor, f"{state_name}.{name}", present, value)
             made[state_name] = tensor
         return made
+
+
+def _one_count(number, counts):
+    """The number of steps that all parameters of a group have taken."""
+    counts = {count for count in counts if count is not None}
+    if len(counts) > 1:
+        raise CaptureError(f"optimizer: parameters of group {number} have taken different numbers of steps: {sorted(counts)}")
+    return counts.pop() if counts else 0
 
 
 def _by_device_and_type(members):
