@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <cstring>
 
 namespace ebbtide {
 
@@ -28,11 +29,15 @@ std::size_t Utf8CharacterLength(std::string_view text) {
 }
 
 bool IsUtf8(std::string_view text) {
+  constexpr std::uint64_t kHighBits = 0x8080808080808080;
   std::size_t i = 0;
   while (i < text.size()) {
-    if (static_cast<unsigned char>(text[i]) < 0x80) {
-      ++i;
-      continue;
+    if (std::uint64_t eight = kHighBits; i + 8 <= text.size()) {
+      std::memcpy(&eight, text.data() + i, 8);
+      if ((eight & kHighBits) == 0) {
+        i += 8;
+        continue;
+      }
     }
     const std::size_t length = Utf8CharacterLength(text.substr(i));
     if (length == 0) return false;
