@@ -34,8 +34,8 @@ void ParseWidths(const std::string& text, std::vector<std::int64_t>& widths) {
     const std::size_t end = std::min(text.find(',', begin), text.size());
     const auto width = ParseWhole(std::string_view(text).substr(begin, end - begin));
     if (!width || *width <= 0) {
-      throw CLI::ValidationError(
-          "--widths", fmt::format("expected positive whole numbers with commas between, found {}", text));
+      throw CLI::ValidationError("--widths",
+                                 fmt::format("expected positive whole numbers with commas between, found {}", text));
     }
     widths.push_back(*width);
     begin = end + 1;
@@ -95,17 +95,17 @@ void AddModelFlags(CLI::App& verb, ModelFlags& flags) {
                   "A name that `ebbtide models` lists, an .onnx, a graph .json[.gz], or a SCRIPT.py:function")
       ->type_name("");
   AddShapeFlags(verb, flags);
-  flags.elementwise = verb.add_flag("--assume-elementwise", flags.options.assume_elementwise,
-                                    "Take an operator that is not known for one that keeps the shape and saves its inputs")
-                          ->disable_flag_override();
+  flags.elementwise =
+      verb.add_flag("--assume-elementwise", flags.options.assume_elementwise,
+                    "Take an operator that is not known for one that keeps the shape and saves its inputs")
+          ->disable_flag_override();
 }
 
 void AddShapeFlags(CLI::App& verb, ModelFlags& flags) {
   model::ModelOptions& options = flags.options;
   verb.option_defaults()->group(kModelGroup);
   const auto number = [&](const char* name, auto& value, const char* description) {
-    flags.shaping.push_back(
-        verb.add_option(name, value, description)->type_name("N")->check(Check(CheckPositive)));
+    flags.shaping.push_back(verb.add_option(name, value, description)->type_name("N")->check(Check(CheckPositive)));
   };
   number("--batch-size", options.batch_size, "Samples per step (default 32)");
   number("--image-size", options.image_size, "Height and width of images, in pixels");

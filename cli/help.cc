@@ -55,8 +55,8 @@ std::string HelpFormatter::make_help(const CLI::App* app, std::string name, CLI:
   out += Block("Input", positionals) + Block("Verbs", verbs);
   for (const std::string& group : app->get_groups()) {
     std::vector<Entry> flags;
-    for (const CLI::Option* option : app->get_options(
-             [&](const CLI::Option* o) { return o->get_group() == group && o->nonpositional(); })) {
+    for (const CLI::Option* option :
+         app->get_options([&](const CLI::Option* o) { return o->get_group() == group && o->nonpositional(); })) {
       if (option == app->get_help_ptr() && verbs.empty()) continue;  // its reader knows it
       flags.push_back(Describe(*option));
     }

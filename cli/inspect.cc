@@ -47,7 +47,8 @@ Verb AddInspect(CLI::App& program) {
   const auto flags = std::make_shared<InspectFlags>();
   AddModelFlags(*app, flags->model);
   AddOutputFlags(*app, flags->output);
-  app->add_option("--graph-out", flags->graph_out, "Also write the graph itself, a MODEL in its own right: .json or .json.gz")
+  app->add_option("--graph-out", flags->graph_out,
+                  "Also write the graph itself, a MODEL in its own right: .json or .json.gz")
       ->type_name("FILE");
   return {app, [flags] { return RunInspect(*flags); }};
 }

@@ -16,9 +16,8 @@ Verb AddModels(CLI::App& program) {
   const auto run = [output]() -> Result<int> {
     EBB_RETURN_IF_ERROR(CheckOutput(*output));
     const std::vector<model::BuiltInModel> models = model::BuiltInModels();
-    EBB_RETURN_IF_ERROR(Emit(*output, report::ModelsJson(models), [&](const report::Terminal& terminal) {
-      return report::ModelsText(models, terminal);
-    }));
+    EBB_RETURN_IF_ERROR(Emit(*output, report::ModelsJson(models),
+                             [&](const report::Terminal& terminal) { return report::ModelsText(models, terminal); }));
     return kSuccess;
   };
   return {app, run};

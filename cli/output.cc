@@ -50,7 +50,8 @@ void Note(const OutputFlags& flags, std::string_view line) {
 void PrintError(std::string_view verb, std::string_view message) {
   const report::Terminal terminal = report::DescribeTerminal(STDERR_FILENO);
   const std::string where = verb.empty() ? "ebbtide:" : "ebbtide " + std::string(verb) + ":";
-  const std::string text = report::Paint(report::Style::kRed, where, terminal) + " " + report::Printable(message) + "\n";
+  const std::string text =
+      report::Paint(report::Style::kRed, where, terminal) + " " + report::Printable(message) + "\n";
   std::fwrite(text.data(), 1, text.size(), stderr);
 }
 

@@ -88,8 +88,8 @@ Result<int> Run(std::vector<std::string> words, ChildOutput output) {
   const auto on_quit = std::signal(SIGQUIT, SIG_IGN);
   pid_t child = 0;
   int status = 0;
-  int failure = posix_spawn(&child, words[0].c_str(), &actions, &attributes, Pointers(words).data(),
-                            Pointers(variables).data());
+  int failure =
+      posix_spawn(&child, words[0].c_str(), &actions, &attributes, Pointers(words).data(), Pointers(variables).data());
   while (failure == 0 && waitpid(child, &status, 0) < 0) {
     if (errno != EINTR) failure = errno;
   }

@@ -36,9 +36,12 @@ std::vector<BuiltInModel> BuiltInModels() {
 
 Result<TrainingGraph> LoadModel(const std::string& model, const ModelOptions& options) {
   switch (SourceOf(model)) {
-    case Source::kGraph: return ReadGraph(model);
-    case Source::kUnknownFile: return Fail("{}: expected a file that ends in .json or .json.gz", model);
-    case Source::kBuiltIn: break;
+    case Source::kGraph:
+      return ReadGraph(model);
+    case Source::kUnknownFile:
+      return Fail("{}: expected a file that ends in .json or .json.gz", model);
+    case Source::kBuiltIn:
+      break;
   }
   const zoo::Member* member = zoo::FindMember(model);
   if (member == nullptr) {

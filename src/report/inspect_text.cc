@@ -74,12 +74,12 @@ std::string Figures(const Inspection& inspection, const Terminal& terminal) {
                 fmt::format("{} in {} storage{}", FormatBytes(summary.saved_bytes),
                             WithSeparators(inspection.saved_storages), inspection.saved_storages == 1 ? "" : "s"),
                 terminal);
-  out += Figure("persistent",
-                fmt::format("{}: parameters {}, buffers {}, optimizer state {}, inputs {}",
-                            FormatBytes(inspection.persistent), BytesOf(inspection, StorageKind::kParameter),
-                            BytesOf(inspection, StorageKind::kBuffer), BytesOf(inspection, StorageKind::kOptimizerState),
-                            BytesOf(inspection, StorageKind::kInput)),
-                terminal);
+  out += Figure(
+      "persistent",
+      fmt::format("{}: parameters {}, buffers {}, optimizer state {}, inputs {}", FormatBytes(inspection.persistent),
+                  BytesOf(inspection, StorageKind::kParameter), BytesOf(inspection, StorageKind::kBuffer),
+                  BytesOf(inspection, StorageKind::kOptimizerState), BytesOf(inspection, StorageKind::kInput)),
+      terminal);
   std::string peak = FormatBytes(summary.peak.bytes);
   if (summary.peak.at.valid()) {
     const Op& op = inspection.peak_op;

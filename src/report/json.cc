@@ -9,8 +9,6 @@ Json NewResult(std::string_view command) {
   return result;
 }
 
-std::string Print(const Json& result) {
-  return result.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
-}
+std::string Print(const Json& result) { return result.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"; }
 
 }  // namespace ebbtide::report

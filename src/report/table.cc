@@ -9,7 +9,7 @@
 namespace ebbtide::report {
 namespace {
 
-constexpr int kGap = 2;       // columns between two cells
+constexpr int kGap = 2;        // columns between two cells
 constexpr int kNarrowest = 8;  // no cell is shortened below this
 
 }  // namespace

@@ -59,10 +59,18 @@ std::string Paint(Style style, std::string_view text, const Terminal& terminal) 
   if (!terminal.color || text.empty()) return std::string(text);
   int code = 0;
   switch (style) {
-    case Style::kBold: code = 1; break;
-    case Style::kDim: code = 2; break;
-    case Style::kBlue: code = 34; break;
-    case Style::kRed: code = 31; break;
+    case Style::kBold:
+      code = 1;
+      break;
+    case Style::kDim:
+      code = 2;
+      break;
+    case Style::kBlue:
+      code = 34;
+      break;
+    case Style::kRed:
+      code = 31;
+      break;
   }
   return fmt::format("\x1b[{}m{}\x1b[0m", code, text);
 }

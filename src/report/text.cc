@@ -34,10 +34,10 @@ std::size_t PrintableSequence(std::string_view text) {
   }
   constexpr char32_t kSmallest[] = {0, 0, 0x80, 0x800, 0x10000};
   const bool surrogate = code >= 0xD800 && code <= 0xDFFF;
-  const bool control = code < 0xA0;                                   // C1 controls
-  const bool reorders = (code >= 0x200E && code <= 0x200F) ||         // marks, embeddings and isolates that make
-                        (code >= 0x2028 && code <= 0x202E) ||         // text look like other text, and the two
-                        (code >= 0x2066 && code <= 0x2069);           // Unicode line breaks
+  const bool control = code < 0xA0;                            // C1 controls
+  const bool reorders = (code >= 0x200E && code <= 0x200F) ||  // marks, embeddings and isolates that make
+                        (code >= 0x2028 && code <= 0x202E) ||  // text look like other text, and the two
+                        (code >= 0x2066 && code <= 0x2069);    // Unicode line breaks
   if (code < kSmallest[length] || code > 0x10FFFF || surrogate || control || reorders) return 0;
   return length;
 }

@@ -6,7 +6,8 @@
 namespace ebbtide {
 namespace {
 
-const std::vector<std::string> kNames = {"resnet18", "resnet50", "resnet101", "vgg16", "gpt2", "gpt2-medium", "gpt-neo-125m", "bert-base"};
+const std::vector<std::string> kNames = {"resnet18", "resnet50",    "resnet101",    "vgg16",
+                                         "gpt2",     "gpt2-medium", "gpt-neo-125m", "bert-base"};
 using Names = std::vector<std::string>;
 
 TEST(NearestNames, FindsSlipsOfTheKeys) {

@@ -72,7 +72,8 @@ TEST(Inspect, CountsTheTinyStep) {
   EXPECT_EQ(result["saved_storages"], 1);
   EXPECT_EQ(result["persistent_bytes"], 48 + 24);
   EXPECT_EQ(result["peak_bytes"], 140);
-  EXPECT_EQ(result["peak_at"], (Json{{"op", 3}, {"kind", "threshold_backward"}, {"phase", "backward"}, {"layer", "act"}}));
+  EXPECT_EQ(result["peak_at"],
+            (Json{{"op", 3}, {"kind", "threshold_backward"}, {"phase", "backward"}, {"layer", "act"}}));
   EXPECT_EQ(result["ops"], 6);
   EXPECT_EQ(result["tensors"], 8);
   EXPECT_EQ(result["storages"], 7);
@@ -85,22 +86,33 @@ TEST(Inspect, CountsTheTinyStep) {
 TEST(Inspect, DescribesTheLargestTensors) {
   const Json result = InspectJson(Inspect(Tiny(), "tiny"));
   ASSERT_EQ(result["largest_tensors"].size(), 7u);  // all that there are
-  EXPECT_EQ(result["largest_tensors"][0],
-            (Json{{"storage", 0}, {"bytes", 48}, {"kind", "input"}, {"dtype", "float32"}, {"shape", {4, 3}},
-                  {"name", "x"}, {"made_by", ""}, {"layer", ""}, {"saved", false}}));
-  EXPECT_EQ(result["largest_tensors"][2],
-            (Json{{"storage", 3}, {"bytes", 32}, {"kind", "activation"}, {"dtype", "float32"}, {"shape", {4, 2}},
-                  {"name", ""}, {"made_by", "relu"}, {"layer", "act"}, {"saved", true}}));
+  EXPECT_EQ(result["largest_tensors"][0], (Json{{"storage", 0},
+                                                {"bytes", 48},
+                                                {"kind", "input"},
+                                                {"dtype", "float32"},
+                                                {"shape", {4, 3}},
+                                                {"name", "x"},
+                                                {"made_by", ""},
+                                                {"layer", ""},
+                                                {"saved", false}}));
+  EXPECT_EQ(result["largest_tensors"][2], (Json{{"storage", 3},
+                                                {"bytes", 32},
+                                                {"kind", "activation"},
+                                                {"dtype", "float32"},
+                                                {"shape", {4, 2}},
+                                                {"name", ""},
+                                                {"made_by", "relu"},
+                                                {"layer", "act"},
+                                                {"saved", true}}));
 }
 
 TEST(Inspect, TextNamesEveryFigure) {
   const std::string text = InspectText(Inspect(Tiny(), "tiny"), Terminal{.width = 120});
-  for (const char* part :
-       {"tiny  test, batch size 4\n", "parameters          6\n", "forward FLOPs       48\n",
-        "saved for backward  32 B in 1 storage\n",
-        "persistent          72 B: parameters 24 B, buffers 0 B, optimizer state 0 B, inputs 48 B\n",
-        "peak live           140 B at op 3 of 6: threshold_backward of act (backward)\n",
-        "step                6 ops (3 forward, 2 backward, 1 update) on 7 storages\n"}) {
+  for (const char* part : {"tiny  test, batch size 4\n", "parameters          6\n", "forward FLOPs       48\n",
+                           "saved for backward  32 B in 1 storage\n",
+                           "persistent          72 B: parameters 24 B, buffers 0 B, optimizer state 0 B, inputs 48 B\n",
+                           "peak live           140 B at op 3 of 6: threshold_backward of act (backward)\n",
+                           "step                6 ops (3 forward, 2 backward, 1 update) on 7 storages\n"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << "\nis not in\n" << text;
   }
   EXPECT_EQ(text.find('\x1b'), std::string::npos);
@@ -150,9 +162,7 @@ TEST(Inspect, PhasesThatAlternateHaveNoBoundaries) {
   EXPECT_TRUE(Inspect(graph, "").phase_begins.empty());
 }
 
-TEST(Print, SurvivesTextThatIsNotUtf8) {
-  EXPECT_EQ(Print(Json{{"name", "a\xff"}}), "{\n  \"name\": \"a\uFFFD\"\n}\n");
-}
+TEST(Print, SurvivesTextThatIsNotUtf8) { EXPECT_EQ(Print(Json{{"name", "a\xff"}}), "{\n  \"name\": \"a\uFFFD\"\n}\n"); }
 
 }  // namespace
 }  // namespace ebbtide::report

@@ -23,16 +23,20 @@ TEST(Printable, DisarmsEscapeSequencesAndLineBreaks) {
   EXPECT_EQ(Printable("a\x1b[2Jb"), "a?[2Jb");
   EXPECT_EQ(Printable("a\nb\rc\td\x7f"), "a?b?c?d?");
   EXPECT_EQ(Printable(std::string("a\0b", 3)), "a?b");
-  EXPECT_EQ(Printable("\xC2\x9B" "31m"), "??31m");         // U+009B, the one-character CSI
-  EXPECT_EQ(Printable("\xE2\x80\xAE" "evil"), "???evil");  // U+202E, right-to-left override
+  EXPECT_EQ(Printable("\xC2\x9B"
+                      "31m"),
+            "??31m");  // U+009B, the one-character CSI
+  EXPECT_EQ(Printable("\xE2\x80\xAE"
+                      "evil"),
+            "???evil");  // U+202E, right-to-left override
 }
 
 TEST(Printable, ReplacesBytesThatAreNotUtf8) {
   EXPECT_EQ(Printable("a\xff\xfe"), "a??");
-  EXPECT_EQ(Printable("\xC3"), "?");                  // cut short
-  EXPECT_EQ(Printable("\xC0\xAF"), "??");             // overlong '/'
-  EXPECT_EQ(Printable("\xED\xA0\x80"), "???");        // a surrogate
-  EXPECT_EQ(Printable("\xF4\x90\x80\x80"), "????");   // beyond U+10FFFF
+  EXPECT_EQ(Printable("\xC3"), "?");                 // cut short
+  EXPECT_EQ(Printable("\xC0\xAF"), "??");            // overlong '/'
+  EXPECT_EQ(Printable("\xED\xA0\x80"), "???");       // a surrogate
+  EXPECT_EQ(Printable("\xF4\x90\x80\x80"), "????");  // beyond U+10FFFF
 }
 
 TEST(Shorten, CutsFromTheMiddle) {
