@@ -1,0 +1,56 @@
+// The short forms of what libraries need of the device.
+#include "phantom/core/api.h"
+
+#include "phantom/core/declare.h"
+#include "phantom/core/device.h"
+
+namespace ebbtide::phantom {
+
+Code Launch(const char* name, void* stream, Nanos duration) {
+  Device& device = TheDevice();
+  std::shared_ptr<Stream> found = device.streams.Find(stream);
+  if (!found) return Code::kInvalidHandle;
+  if (Code code = device.contexts.Use(); code != Code::kSuccess) return code;
+  device.statistics.launches.fetch_add(1, std::memory_order_relaxed);
+  if (!InDeclaredOperation()) device.statistics.undeclared_launches.fetch_add(1, std::memory_order_relaxed);
+  found->Submit({.name = name, .duration = duration < 0 ? device.config.kernel_time : duration});
+  return Code::kSuccess;
+}
+
+Code WaitForStream(void* stream) {
+  std::shared_ptr<Stream> found = TheDevice().streams.Find(stream);
+  if (!found) return Code::kInvalidHandle;
+  found->Synchronize();
+  return Code::kSuccess;
+}
+
+bool IsStream(void* stream) { return TheDevice().streams.Find(stream) != nullptr; }
+
+Code AllocateDevice(Bytes bytes, void** out) {
+  Device& device = TheDevice();
+  if (Code code = device.contexts.Use(); code != Code::kSuccess) return code;
+  Address address = 0;
+  Code code = device.heap.Allocate(bytes, address);
+  if (code == Code::kOutOfMemory) device.statistics.out_of_memory.Add(bytes);
+  if (code != Code::kSuccess) return code;
+  device.statistics.allocations.Add(bytes);
+  *out = reinterpret_cast<void*>(address);
+  return Code::kSuccess;
+}
+
+// Freeing waits for the device, so whatever was submitted is over.
+Code FreeDevice(void* pointer) {
+  Device& device = TheDevice();
+  if (!device.space.Find(reinterpret_cast<Address>(pointer))) return Code::kInvalidValue;
+  SynchronizeDevice();
+  Bytes freed = 0;
+  Code code = device.heap.Free(reinterpret_cast<Address>(pointer), freed);
+  if (code != Code::kSuccess) return code;
+  device.statistics.frees.Add(freed);
+  if (device.races) device.races->Freed(reinterpret_cast<Address>(pointer), freed, "cudaFree", CurrentFrame());
+  return Code::kSuccess;
+}
+
+const DeviceProfile& Profile() { return TheDevice().profile; }
+
+}  // namespace ebbtide::phantom

@@ -1,0 +1,27 @@
+// What the device says of itself when asked by number (CUdevice_attribute and cudaDeviceAttr agree), and how many blocks
+// of a kernel fit a multiprocessor.
+#pragma once
+
+#include <optional>
+
+#include "device/profile.h"
+
+namespace ebbtide::phantom {
+
+inline constexpr int kDriverVersion = 13020;
+inline constexpr int kWarp = 32;
+inline constexpr int kThreadsPerBlock = 1024;
+// Kernels are not read, so every one is taken to use this many registers per thread, and no static shared memory.
+inline constexpr int kRegistersPerThread = 32;
+
+// nullopt: no such attribute.
+std::optional<int> DeviceAttribute(const DeviceProfile& profile, int attribute);
+
+// "0000:01:00.0"
+inline constexpr char kPciBusId[] = "0000:01:00.0";
+// Sixteen bytes that depend on the profile alone.
+void DeviceUuid(const DeviceProfile& profile, char (&uuid)[16]);
+
+int BlocksPerMultiprocessor(const DeviceProfile& profile, int threads_per_block, Bytes dynamic_shared_memory);
+
+}  // namespace ebbtide::phantom

@@ -1,0 +1,47 @@
+/* What a program may tell the phantom, since kernels carry their arguments in a form that only they understand. C, so
+ * that a dispatcher observer or an engine can find the functions with dlsym; none of them is there without a phantom. */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Launches and copies of this thread up to the matching end belong to the operation `name`, whose accesses are declared
+ * in between. `frame`: where in the program, or null. Operations may nest; the innermost name counts. */
+void ebbtide_phantom_begin(const char* name, const char* frame);
+void ebbtide_phantom_end(void);
+
+/* The next operation of `stream` (a CUstream or cudaStream_t) reads or writes these bytes of device memory. */
+void ebbtide_phantom_declare(void* stream, const void* address, size_t bytes, int is_write, const char* name);
+
+/* The bytes change hands without the driver's knowledge: a caching allocator reuses them. For the race checker, whatever
+ * `stream` is not ordered after is a race with the next owner on it. */
+void ebbtide_phantom_reused(void* stream, const void* address, size_t bytes, const char* name);
+
+/* A kernel of that duration on the virtual clock, in `stream`. */
+void ebbtide_phantom_kernel(void* stream, const char* name, int64_t nanoseconds);
+
+/* Where the content of device memory lies, for tests that check it; null where it has none, or is not in one piece. The
+ * caller has to wait for the device by itself. */
+void* ebbtide_phantom_content(const void* device_address, size_t bytes);
+
+int ebbtide_phantom_checks_races(void);
+int64_t ebbtide_phantom_race_count(void);
+int64_t ebbtide_phantom_undeclared_launches(void);
+/* The virtual time that the host has reached, in nanoseconds. */
+int64_t ebbtide_phantom_now(void);
+
+#ifdef __cplusplus
+}
+
+namespace ebbtide::phantom {
+
+/* Of the innermost operation that the calling thread has begun; empty where there is none. */
+const char* CurrentFrame();
+bool InDeclaredOperation();
+
+}  // namespace ebbtide::phantom
+#endif

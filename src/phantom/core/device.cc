@@ -1,0 +1,64 @@
+// Makes the device from the profile and the environment.
+#include "phantom/core/device.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+
+#include "base/json_text.h"
+#include "phantom/core/end.h"
+
+namespace ebbtide::phantom {
+namespace {
+
+std::atomic<bool> device_exists{false};
+
+// The words of the command line with blanks between them.
+std::string CommandLine() {
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  std::string text((std::istreambuf_iterator<char>(file)), {});
+  while (!text.empty() && text.back() == '\0') text.pop_back();
+  std::replace(text.begin(), text.end(), '\0', ' ');
+  return IsUtf8(text) ? text : std::string();
+}
+
+}  // namespace
+
+Device::Device(const Config& config_, DeviceProfile profile_)
+    : config(config_),
+      profile(std::move(profile_)),
+      command(CommandLine()),
+      to_device(profile.host_to_device_bandwidth, profile.copy_latency),
+      to_host(profile.device_to_host_bandwidth, profile.copy_latency),
+      ledger(profile.memory, config.shared),
+      backing(config.backed),
+      heap(ledger, backing, space),
+      vmm(ledger, backing, space),
+      host_memory(space),
+      races(config.check_races ? std::make_unique<RaceChecker>() : nullptr),
+      streams(*this),
+      contexts(ledger, profile.context) {}
+
+Device& TheDevice() {
+  static Device* device = [] {
+    const Config& config = TheConfig();
+    auto profile = FindProfile(config.profile);
+    if (!profile) {
+      std::fprintf(stderr, "phantom: EBBTIDE_PHANTOM_PROFILE: %s\n", profile.error().message.c_str());
+      std::_Exit(2);
+    }
+    auto* made = new Device(config, std::move(*profile));
+    device_exists.store(true, std::memory_order_release);
+    WatchForTheEnd();
+    return made;
+  }();
+  return *device;
+}
+
+bool DeviceExists() { return device_exists.load(std::memory_order_acquire); }
+
+void SynchronizeDevice() { TheDevice().streams.SynchronizeAll(); }
+
+}  // namespace ebbtide::phantom

@@ -1,0 +1,78 @@
+// Statistics are written when the library is unloaded, from _exit and its kin, which this library stands in front of,
+// and from signals that the program leaves to kill it. Host code that touched device memory is told so.
+#include "phantom/core/end.h"
+
+#include <dlfcn.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+
+#include "phantom/core/call.h"
+#include "phantom/core/device.h"
+
+namespace ebbtide::phantom {
+namespace {
+
+void End(std::string_view how, int signal = 0) {
+  if (!DeviceExists() || InForkedChild()) return;
+  WriteStatistics(TheDevice(), how, signal);
+  if (signal == 0) TheDevice().ledger.Leave();
+}
+
+__attribute__((destructor)) void OnUnload() { End("exit"); }
+
+void Say(const char* text) {
+  [[maybe_unused]] ssize_t written = write(STDERR_FILENO, text, std::strlen(text));
+}
+
+void OnFatalSignal(int number, siginfo_t* info, void*) {
+  if (number == SIGSEGV && DeviceExists() && TheDevice().space.TryIsOnDevice(reinterpret_cast<Address>(info->si_addr)))
+    Say("phantom: host code touched device memory, as no GPU allows\n");
+  End("signal", number);
+  signal(number, SIG_DFL);
+  raise(number);
+}
+
+template <class Function>
+Function* Next(const char* name) {
+  return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
+}
+
+}  // namespace
+
+void WatchForTheEnd() {
+  for (int number : {SIGABRT, SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTERM}) {
+    struct sigaction present = {};
+    if (sigaction(number, nullptr, &present) != 0 || (present.sa_flags & SA_SIGINFO) || present.sa_handler != SIG_DFL)
+      continue;
+    struct sigaction ours = {};
+    ours.sa_sigaction = &OnFatalSignal;
+    ours.sa_flags = SA_SIGINFO | SA_NODEFER;
+    sigaction(number, &ours, nullptr);
+  }
+}
+
+}  // namespace ebbtide::phantom
+
+extern "C" {
+
+[[noreturn]] void _exit(int status) {
+  ebbtide::phantom::End("_exit");
+  ebbtide::phantom::Next<void(int)>("_exit")(status);
+  __builtin_unreachable();
+}
+
+[[noreturn]] void _Exit(int status) {
+  ebbtide::phantom::End("_exit");
+  ebbtide::phantom::Next<void(int)>("_Exit")(status);
+  __builtin_unreachable();
+}
+
+[[noreturn]] void quick_exit(int status) noexcept {
+  ebbtide::phantom::End("_exit");
+  ebbtide::phantom::Next<void(int)>("quick_exit")(status);
+  __builtin_unreachable();
+}
+}

@@ -1,0 +1,50 @@
+// Records and waits.
+#include "phantom/core/event.h"
+
+#include "phantom/core/device.h"
+
+namespace ebbtide::phantom {
+
+void Event::Record(Stream& stream) {
+  Mark mark = stream.Record();
+  std::lock_guard lock(mutex_);
+  last_ = std::move(mark);
+}
+
+std::optional<Mark> Event::Last() {
+  std::lock_guard lock(mutex_);
+  return last_;
+}
+
+// Seen to be over, it orders what the host submits next, just as a wait does.
+bool Event::Query() {
+  std::optional<Mark> mark = Last();
+  if (!mark) return true;
+  if (!mark->position.Reached()) return false;
+  if (device_.races) device_.races->HostWaits(mark->clock);
+  return true;
+}
+
+void Event::Synchronize() {
+  std::optional<Mark> mark = Last();
+  if (!mark) return;
+  mark->position.Wait();
+  device_.host.Reach(mark->time);
+  if (device_.races) device_.races->HostWaits(mark->clock);
+}
+
+void Event::MakeWait(Stream& stream) {
+  if (std::optional<Mark> mark = Last()) stream.WaitFor(*mark);
+}
+
+Code Event::Elapsed(Event& from, Event& to, Nanos& out) {
+  if ((from.flags_ | to.flags_) & kDisableTiming) return Code::kInvalidHandle;
+  std::optional<Mark> begin = from.Last();
+  std::optional<Mark> end = to.Last();
+  if (!begin || !end) return Code::kInvalidHandle;
+  if (!begin->position.Reached() || !end->position.Reached()) return Code::kNotReady;
+  out = end->time - begin->time;
+  return Code::kSuccess;
+}
+
+}  // namespace ebbtide::phantom

@@ -1,0 +1,38 @@
+// Events: marks in streams that other streams and the host can wait for.
+#pragma once
+
+#include <mutex>
+#include <optional>
+
+#include "base/units.h"
+#include "phantom/core/code.h"
+#include "phantom/core/stream.h"
+
+namespace ebbtide::phantom {
+
+class Event {
+ public:
+  static constexpr unsigned kDisableTiming = 2;
+
+  Event(Device& device, unsigned flags) : device_(device), flags_(flags) {}
+
+  void Record(Stream& stream);
+  // An event that was never recorded is over.
+  bool Query();
+  void Synchronize();
+  void MakeWait(Stream& stream);
+  unsigned flags() const { return flags_; }
+
+  // Virtual time between two records. kInvalidHandle: not recorded, or without timing; kNotReady: not over yet.
+  static Code Elapsed(Event& from, Event& to, Nanos& out);
+
+ private:
+  std::optional<Mark> Last();
+
+  Device& device_;
+  const unsigned flags_;
+  std::mutex mutex_;
+  std::optional<Mark> last_;
+};
+
+}  // namespace ebbtide::phantom

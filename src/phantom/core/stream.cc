@@ -1,0 +1,147 @@
+// One stream: its queue, its thread, its place on the virtual clock.
+#include "phantom/core/stream.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "phantom/core/declare.h"
+#include "phantom/core/device.h"
+#include "phantom/core/mix.h"
+
+namespace ebbtide::phantom {
+
+bool Position::Reached() const { return !stream || stream->ReachedNumber(number); }
+
+void Position::Wait() const {
+  if (stream) stream->WaitForNumber(number);
+}
+
+Stream::Stream(Device& device, int id, unsigned flags, int priority)
+    : device_(device), id_(id), flags_(flags), priority_(priority) {}
+
+bool Stream::ReachedNumber(std::uint64_t number) const { return completed_.load(std::memory_order_acquire) >= number; }
+
+bool Stream::Idle() const { return ReachedNumber(submitted_.load(std::memory_order_acquire)); }
+
+bool Stream::Query() {
+  std::unique_lock order = device_.streams.Order(*this);
+  return Idle();
+}
+
+void Stream::WaitForNumber(std::uint64_t number) {
+  if (ReachedNumber(number)) return;
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return ReachedNumber(number); });
+}
+
+void Stream::Submit(Operation operation) {
+  std::unique_lock order = device_.streams.Order(*this);
+  std::unique_lock lock(mutex_);
+  if (RaceChecker* races = device_.races.get()) {
+    races->NextOperation(id_);
+    for (const Access& access : operation.accesses)
+      races->Access(id_, access.begin, access.bytes, access.is_write, operation.name, CurrentFrame());
+  }
+  Nanos now = device_.host.now();
+  Nanos begin = std::max(ready_, now);
+  if (operation.engine) begin = operation.engine->Occupy(begin, operation.duration, now);
+  ready_ = begin + operation.duration;
+  Append(lock, std::move(operation.work), operation.at_once, {});
+}
+
+// Returns the number of the operation.
+std::uint64_t Stream::Append(std::unique_lock<std::mutex>&, std::function<void()> work, bool at_once, Position after) {
+  std::uint64_t number = submitted_.load(std::memory_order_relaxed) + 1;
+  bool may_run = (!work || at_once) && !after.stream && !device_.config.always_queued();
+  if (may_run && completed_.load(std::memory_order_acquire) == number - 1) {
+    if (work) work();
+    submitted_.store(number, std::memory_order_release);
+    completed_.store(number, std::memory_order_release);
+    return number;
+  }
+  submitted_.store(number, std::memory_order_release);
+  queue_.push_back({std::move(work), std::move(after), number, ready_});
+  if (!served_) {
+    served_ = true;
+    std::thread([self = shared_from_this()] { self->Serve(); }).detach();
+  }
+  changed_.notify_all();
+  return number;
+}
+
+void Stream::WaitFor(const Mark& mark) {
+  std::unique_lock order = device_.streams.Order(*this);
+  std::unique_lock lock(mutex_);
+  WaitForLocked(lock, mark);
+}
+
+void Stream::WaitForLocked(std::unique_lock<std::mutex>& lock, const Mark& mark) {
+  if (device_.races) device_.races->StreamWaits(id_, mark.clock);
+  ready_ = std::max(ready_, mark.time);
+  if (mark.position.stream.get() != this && !mark.position.Reached()) Append(lock, {}, false, mark.position);
+}
+
+Mark Stream::Record() {
+  std::unique_lock order = device_.streams.Order(*this);
+  std::unique_lock lock(mutex_);
+  return RecordLocked();
+}
+
+Mark Stream::RecordLocked() {
+  Mark mark{{shared_from_this(), submitted_.load(std::memory_order_relaxed)}, std::max(ready_, device_.host.now()), {}};
+  if (device_.races) mark.clock = device_.races->Recorded(id_);
+  return mark;
+}
+
+void Stream::Synchronize() { WaitForAll(true); }
+
+void Stream::Finish() { WaitForAll(false); }
+
+void Stream::WaitForAll(bool is_promise) {
+  Nanos ready = 0;
+  std::uint64_t number = 0;
+  {
+    std::unique_lock order = device_.streams.Order(*this);
+    std::unique_lock lock(mutex_);
+    ready = ready_;
+    number = submitted_.load(std::memory_order_relaxed);
+    if (is_promise && device_.races) device_.races->HostSynchronized(id_);
+  }
+  WaitForNumber(number);
+  device_.host.Reach(ready);
+}
+
+void Stream::Close() {
+  std::lock_guard lock(mutex_);
+  closed_ = true;
+  changed_.notify_all();
+}
+
+void Stream::Serve() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [&] { return closed_ || !queue_.empty(); });
+    if (queue_.empty()) return;
+    Entry entry = std::move(queue_.front());
+    queue_.pop_front();
+    lock.unlock();
+    entry.after.Wait();
+    Delay(entry);
+    if (entry.work) entry.work();
+    entry.work = nullptr;  // what it holds is let go before the operation counts as over
+    lock.lock();
+    completed_.store(entry.number, std::memory_order_release);
+    changed_.notify_all();
+  }
+}
+
+void Stream::Delay(const Entry& entry) const {
+  const Config& config = device_.config;
+  if (config.jitter > 0) {
+    std::uint64_t mixed = MixBits(MixBits(config.seed, static_cast<std::uint64_t>(id_)), entry.number);
+    std::this_thread::sleep_for(std::chrono::nanoseconds(mixed % static_cast<std::uint64_t>(config.jitter + 1)));
+  }
+  if (config.real_time) std::this_thread::sleep_until(device_.start + std::chrono::nanoseconds(entry.end));
+}
+
+}  // namespace ebbtide::phantom

@@ -1,0 +1,152 @@
+// A stream: operations done in the order of their submission, by a thread of its own that is started when it is first
+// needed. Most operations of the phantom are nothing to do (a kernel) and are over at once if all before them are.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "base/units.h"
+#include "phantom/core/clock.h"
+#include "phantom/core/race.h"
+
+namespace ebbtide::phantom {
+
+class Device;
+class Stream;
+
+// Behind the `number`-th operation of a stream.
+struct Position {
+  std::shared_ptr<Stream> stream;
+  std::uint64_t number = 0;
+
+  bool Reached() const;
+  void Wait() const;
+};
+
+// What an event knows of the stream it was recorded in.
+struct Mark {
+  Position position;
+  Nanos time = 0;
+  RaceChecker::Clock clock;  // where races are checked
+};
+
+struct Access {
+  std::uint64_t begin = 0;
+  Bytes bytes = 0;
+  bool is_write = false;
+};
+
+struct Operation {
+  const char* name = "";
+  Nanos duration = 0;              // on the virtual clock
+  CopyEngine* engine = nullptr;    // that it occupies
+  std::function<void()> work = {};  // what is really done; empty: nothing
+  bool at_once = false;            // `work` may be done in the submitting thread, if all before it is over
+  std::vector<Access> accesses = {};  // for the race checker
+};
+
+class Stream : public std::enable_shared_from_this<Stream> {
+ public:
+  static constexpr unsigned kNonBlocking = 1;  // does not wait for the legacy stream, nor that for it
+
+  Stream(Device& device, int id, unsigned flags, int priority);
+
+  void Submit(Operation operation);
+  // All that is submitted later waits for `mark`.
+  void WaitFor(const Mark& mark);
+  Mark Record();
+
+  // Whether all that was submitted is over.
+  bool Query();
+  // Returns when all that was submitted is over.
+  void Synchronize();
+  // The same for calls that happen to wait without promising it: the race checker does not take it for an order.
+  void Finish();
+  // No more submissions. What was submitted is still done.
+  void Close();
+
+  int id() const { return id_; }
+  unsigned flags() const { return flags_; }
+  int priority() const { return priority_; }
+  bool is_legacy() const { return id_ == 0; }
+
+ private:
+  friend struct Position;
+  friend class Streams;
+
+  struct Entry {
+    std::function<void()> work;
+    Position after;  // waits for this first
+    std::uint64_t number = 0;
+    Nanos end = 0;
+  };
+
+  std::uint64_t Append(std::unique_lock<std::mutex>& lock, std::function<void()> work, bool at_once, Position after);
+  void WaitForLocked(std::unique_lock<std::mutex>& lock, const Mark& mark);
+  Mark RecordLocked();
+  bool Idle() const;
+  bool ReachedNumber(std::uint64_t number) const;
+  void WaitForNumber(std::uint64_t number);
+  void WaitForAll(bool is_promise);
+  void Serve();
+  void Delay(const Entry& entry) const;
+
+  Device& device_;
+  const int id_;
+  const unsigned flags_;
+  const int priority_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Entry> queue_;
+  bool served_ = false;  // the thread was started
+  bool closed_ = false;
+  Nanos ready_ = 0;  // virtual end of the last operation
+  std::atomic<std::uint64_t> submitted_{0};
+  std::atomic<std::uint64_t> completed_{0};
+};
+
+// Lower numbers go first, in the sense that the device may give them its next free unit; here all are alike.
+inline constexpr int kLeastPriority = 0;
+inline constexpr int kGreatestPriority = -5;
+
+// All streams of the device, the order between the legacy stream and those that block with it, and handles.
+class Streams {
+ public:
+  explicit Streams(Device& device);
+
+  // A handle of the API: null and 1 are the legacy stream, 2 is the calling thread's own. Null: no such stream.
+  std::shared_ptr<Stream> Find(const void* handle);
+  std::shared_ptr<Stream> Legacy() { return legacy_; }
+  std::shared_ptr<Stream> OfThread();
+  std::shared_ptr<Stream> Create(unsigned flags, int priority);
+  bool Destroy(const void* handle);
+
+  void SynchronizeAll();
+  std::int64_t created() const { return created_.load(std::memory_order_relaxed); }
+
+ private:
+  friend class Stream;
+
+  // Holds off the legacy stream and its blocking ones while one of them is submitted to, after making it wait for
+  // those that are before it.
+  std::unique_lock<std::mutex> Order(Stream& stream);
+  std::vector<std::shared_ptr<Stream>> All();
+
+  Device& device_;
+  std::mutex mutex_;  // of streams_
+  std::unordered_map<const void*, std::shared_ptr<Stream>> streams_;
+  std::mutex order_mutex_;
+  std::atomic<int> blocking_{0};
+  std::atomic<std::int64_t> created_{0};
+  std::shared_ptr<Stream> legacy_;
+};
+
+}  // namespace ebbtide::phantom

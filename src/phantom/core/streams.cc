@@ -1,0 +1,102 @@
+// The set of streams, and what the legacy default stream means for the others.
+#include "phantom/core/device.h"
+#include "phantom/core/stream.h"
+
+namespace ebbtide::phantom {
+namespace {
+
+constexpr std::uintptr_t kLegacyHandle = 1;
+constexpr std::uintptr_t kPerThreadHandle = 2;
+
+}  // namespace
+
+Streams::Streams(Device& device) : device_(device) {
+  if (device_.races) device_.races->StreamCreated();
+  legacy_ = std::make_shared<Stream>(device_, 0, 0, 0);
+}
+
+std::shared_ptr<Stream> Streams::Create(unsigned flags, int priority) {
+  std::int64_t number = created_.fetch_add(1, std::memory_order_relaxed) + 1;
+  std::lock_guard lock(mutex_);
+  int id = device_.races ? device_.races->StreamCreated() : static_cast<int>(number);
+  auto stream = std::make_shared<Stream>(device_, id, flags, priority);
+  if (!(flags & Stream::kNonBlocking)) blocking_.fetch_add(1, std::memory_order_acq_rel);
+  streams_.emplace(stream.get(), stream);
+  return stream;
+}
+
+std::shared_ptr<Stream> Streams::OfThread() {
+  // It is closed with its thread. Threads that outlive the device's users keep it; nobody else does.
+  struct Owner {
+    std::shared_ptr<Stream> stream;
+    Streams* streams = nullptr;
+    ~Owner() {
+      if (stream) streams->Destroy(stream.get());
+    }
+  };
+  thread_local Owner owner;
+  if (!owner.stream) {
+    owner.streams = this;
+    owner.stream = Create(0, 0);
+  }
+  return owner.stream;
+}
+
+std::shared_ptr<Stream> Streams::Find(const void* handle) {
+  auto value = reinterpret_cast<std::uintptr_t>(handle);
+  if (value == 0 || value == kLegacyHandle) return legacy_;
+  if (value == kPerThreadHandle) return OfThread();
+  std::lock_guard lock(mutex_);
+  auto found = streams_.find(handle);
+  return found == streams_.end() ? nullptr : found->second;
+}
+
+bool Streams::Destroy(const void* handle) {
+  std::shared_ptr<Stream> stream;
+  {
+    std::lock_guard lock(mutex_);
+    auto found = streams_.find(handle);
+    if (found == streams_.end()) return false;
+    stream = std::move(found->second);
+    streams_.erase(found);
+    if (!(stream->flags() & Stream::kNonBlocking)) blocking_.fetch_sub(1, std::memory_order_acq_rel);
+  }
+  if (device_.races) device_.races->StreamDestroyed(stream->id());
+  stream->Close();
+  return true;
+}
+
+std::vector<std::shared_ptr<Stream>> Streams::All() {
+  std::lock_guard lock(mutex_);
+  std::vector<std::shared_ptr<Stream>> all{legacy_};
+  for (const auto& [handle, stream] : streams_) all.push_back(stream);
+  return all;
+}
+
+std::unique_lock<std::mutex> Streams::Order(Stream& stream) {
+  if ((stream.flags() & Stream::kNonBlocking) || blocking_.load(std::memory_order_acquire) == 0) return {};
+  std::unique_lock order(order_mutex_);
+  auto wait_for = [&](Stream& other) {
+    Mark mark;
+    {
+      std::lock_guard lock(other.mutex_);
+      mark = other.RecordLocked();
+    }
+    std::unique_lock lock(stream.mutex_);
+    stream.WaitForLocked(lock, mark);
+  };
+  if (stream.is_legacy()) {
+    for (const auto& other : All())
+      if (other.get() != &stream && !(other->flags() & Stream::kNonBlocking)) wait_for(*other);
+  } else {
+    wait_for(*legacy_);
+  }
+  return order;
+}
+
+void Streams::SynchronizeAll() {
+  for (const auto& stream : All()) stream->Synchronize();
+  if (device_.races) device_.races->DeviceSynchronized();
+}
+
+}  // namespace ebbtide::phantom

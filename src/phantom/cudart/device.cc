@@ -1,0 +1,225 @@
+// Devices: how many, which, what they are.
+#include <cstdio>
+#include <cstring>
+
+#include "phantom/core/attributes.h"
+#include "phantom/cudart/runtime.h"
+
+using namespace ebbtide::phantom;
+
+namespace {
+
+int Attribute(int attribute) { return DeviceAttribute(Profile(), attribute).value_or(0); }
+
+void FillProperties(cudaDeviceProp& out) {
+  const ebbtide::DeviceProfile& profile = Profile();
+  std::memset(&out, 0, sizeof(out));
+  std::snprintf(out.name, sizeof(out.name), "%s", profile.product.c_str());
+  DeviceUuid(profile, out.uuid.bytes);
+  out.totalGlobalMem = static_cast<std::size_t>(profile.memory);
+  out.sharedMemPerBlock = Attribute(cudaDevAttrMaxSharedMemoryPerBlock);
+  out.regsPerBlock = Attribute(cudaDevAttrMaxRegistersPerBlock);
+  out.warpSize = kWarp;
+  out.memPitch = Attribute(cudaDevAttrMaxPitch);
+  out.maxThreadsPerBlock = kThreadsPerBlock;
+  for (int i = 0; i < 3; ++i) {
+    out.maxThreadsDim[i] = Attribute(cudaDevAttrMaxBlockDimX + i);
+    out.maxGridSize[i] = Attribute(cudaDevAttrMaxGridDimX + i);
+  }
+  out.totalConstMem = Attribute(cudaDevAttrTotalConstantMemory);
+  out.major = Attribute(cudaDevAttrComputeCapabilityMajor);
+  out.minor = Attribute(cudaDevAttrComputeCapabilityMinor);
+  out.textureAlignment = Attribute(cudaDevAttrTextureAlignment);
+  out.texturePitchAlignment = Attribute(cudaDevAttrTexturePitchAlignment);
+  out.multiProcessorCount = Attribute(cudaDevAttrMultiProcessorCount);
+  out.canMapHostMemory = 1;
+  out.maxTexture1D = Attribute(cudaDevAttrMaxTexture1DWidth);
+  out.maxTexture2D[0] = Attribute(cudaDevAttrMaxTexture2DWidth);
+  out.maxTexture2D[1] = Attribute(cudaDevAttrMaxTexture2DHeight);
+  out.surfaceAlignment = Attribute(cudaDevAttrSurfaceAlignment);
+  out.concurrentKernels = 1;
+  out.ECCEnabled = Attribute(cudaDevAttrEccEnabled);
+  out.pciBusID = Attribute(cudaDevAttrPciBusId);
+  out.asyncEngineCount = Attribute(cudaDevAttrAsyncEngineCount);
+  out.unifiedAddressing = 1;
+  out.memoryBusWidth = Attribute(cudaDevAttrGlobalMemoryBusWidth);
+  out.l2CacheSize = Attribute(cudaDevAttrL2CacheSize);
+  out.persistingL2CacheMaxSize = Attribute(cudaDevAttrMaxPersistingL2CacheSize);
+  out.maxThreadsPerMultiProcessor = Attribute(cudaDevAttrMaxThreadsPerMultiProcessor);
+  out.streamPrioritiesSupported = 1;
+  out.globalL1CacheSupported = 1;
+  out.localL1CacheSupported = 1;
+  out.sharedMemPerMultiprocessor = Attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor);
+  out.regsPerMultiprocessor = Attribute(cudaDevAttrMaxRegistersPerMultiprocessor);
+  out.managedMemory = 1;
+  out.computePreemptionSupported = 1;
+  out.canUseHostPointerForRegisteredMem = 1;
+  out.cooperativeLaunch = 1;
+  out.sharedMemPerBlockOptin = Attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin);
+  out.maxBlocksPerMultiProcessor = Attribute(cudaDevAttrMaxBlocksPerMultiprocessor);
+  out.accessPolicyMaxWindowSize = Attribute(cudaDevAttrMaxAccessPolicyWindowSize);
+  out.reservedSharedMemPerBlock = Attribute(cudaDevAttrReservedSharedMemoryPerBlock);
+  out.hostRegisterSupported = 1;
+  out.memoryPoolsSupported = 1;
+  out.clusterLaunch = Attribute(cudaDevAttrClusterLaunch);
+#if EBBTIDE_CUDA_GENERATION == 12
+  out.clockRate = Attribute(cudaDevAttrClockRate);
+  out.memoryClockRate = Attribute(cudaDevAttrMemoryClockRate);
+  out.deviceOverlap = 1;
+  out.singleToDoublePrecisionPerfRatio = Attribute(cudaDevAttrSingleToDoublePrecisionPerfRatio);
+#endif
+}
+
+}  // namespace
+
+cudaError_t cudaGetDeviceCount(int* count) {
+  RUNTIME_CALL("cudaGetDeviceCount");
+  if (!count) return Return(Code::kInvalidValue);
+  *count = 1;
+  return cudaSuccess;
+}
+
+cudaError_t cudaGetDevice(int* device) {
+  RUNTIME_CALL("cudaGetDevice");
+  if (!device) return Return(Code::kInvalidValue);
+  *device = 0;
+  return cudaSuccess;
+}
+
+cudaError_t cudaSetDevice(int device) {
+  RUNTIME_CALL("cudaSetDevice", device);
+  if (device != 0) return Return(Code::kInvalidDevice);
+  return Return(TheDevice().contexts.Use());
+}
+
+cudaError_t cudaInitDevice(int device, unsigned flags, unsigned) {
+  RUNTIME_CALL("cudaInitDevice", device, flags);
+  if (device != 0) return Return(Code::kInvalidDevice);
+  return Return(TheDevice().contexts.Use());
+}
+
+cudaError_t cudaSetValidDevices(int* devices, int length) {
+  RUNTIME_CALL("cudaSetValidDevices", length);
+  for (int i = 0; i < length; ++i)
+    if (!devices || devices[i] != 0) return Return(Code::kInvalidDevice);
+  return cudaSuccess;
+}
+
+cudaError_t cudaChooseDevice(int* device, const cudaDeviceProp*) {
+  RUNTIME_CALL("cudaChooseDevice");
+  if (!device) return Return(Code::kInvalidValue);
+  *device = 0;
+  return cudaSuccess;
+}
+
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* out, int device) {
+  RUNTIME_CALL("cudaGetDeviceProperties", device);
+  if (device != 0) return Return(Code::kInvalidDevice);
+  if (!out) return Return(Code::kInvalidValue);
+  FillProperties(*out);
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
+  RUNTIME_CALL("cudaDeviceGetAttribute", attribute, device);
+  if (device != 0) return Return(Code::kInvalidDevice);
+  std::optional<int> found = DeviceAttribute(Profile(), attribute);
+  if (!value || !found) return Return(Code::kInvalidValue);
+  *value = *found;
+  return cudaSuccess;
+}
+
+cudaError_t cudaDriverGetVersion(int* version) {
+  RUNTIME_CALL("cudaDriverGetVersion");
+  if (!version) return Return(Code::kInvalidValue);
+  *version = kDriverVersion;
+  return cudaSuccess;
+}
+
+cudaError_t cudaRuntimeGetVersion(int* version) {
+  RUNTIME_CALL("cudaRuntimeGetVersion");
+  if (!version) return Return(Code::kInvalidValue);
+  *version = CUDART_VERSION;
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceSynchronize() {
+  RUNTIME_DEVICE_CALL("cudaDeviceSynchronize");
+  SynchronizeDevice();
+  return Return(LostDevice());
+}
+
+cudaError_t cudaDeviceReset() {
+  RUNTIME_CALL("cudaDeviceReset");
+  SynchronizeDevice();
+  TheDevice().contexts.ResetPrimary();
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer) {
+  RUNTIME_CALL("cudaDeviceCanAccessPeer", device, peer);
+  if (!can) return Return(Code::kInvalidValue);
+  if (device != 0 || peer != 0) return Return(Code::kInvalidDevice);
+  *can = 0;
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned) {
+  RUNTIME_CALL("cudaDeviceEnablePeerAccess", peer);
+  return Return(Code::kInvalidDevice);
+}
+
+cudaError_t cudaDeviceDisablePeerAccess(int peer) {
+  RUNTIME_CALL("cudaDeviceDisablePeerAccess", peer);
+  return Return(Code::kInvalidDevice);
+}
+
+cudaError_t cudaDeviceGetPCIBusId(char* out, int length, int device) {
+  RUNTIME_CALL("cudaDeviceGetPCIBusId", device);
+  if (device != 0) return Return(Code::kInvalidDevice);
+  if (!out || length < static_cast<int>(sizeof(kPciBusId))) return Return(Code::kInvalidValue);
+  std::snprintf(out, static_cast<std::size_t>(length), "%s", kPciBusId);
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetByPCIBusId(int* device, const char* id) {
+  RUNTIME_CALL("cudaDeviceGetByPCIBusId", id);
+  if (!device || !id) return Return(Code::kInvalidValue);
+  if (std::strcmp(id, kPciBusId) != 0) return Return(Code::kInvalidDevice);
+  *device = 0;
+  return cudaSuccess;
+}
+
+cudaError_t cudaGetDeviceFlags(unsigned* flags) {
+  RUNTIME_CALL("cudaGetDeviceFlags");
+  if (!flags) return Return(Code::kInvalidValue);
+  TheDevice().contexts.PrimaryIsActive(*flags);
+  return cudaSuccess;
+}
+
+cudaError_t cudaSetDeviceFlags(unsigned flags) {
+  RUNTIME_CALL("cudaSetDeviceFlags", flags);
+  return Return(TheDevice().contexts.SetPrimaryFlags(flags));
+}
+
+cudaError_t cudaDeviceGetCacheConfig(cudaFuncCache* config) {
+  RUNTIME_CALL("cudaDeviceGetCacheConfig");
+  if (!config) return Return(Code::kInvalidValue);
+  *config = cudaFuncCachePreferNone;
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceSetCacheConfig(cudaFuncCache config) {
+  RUNTIME_CALL("cudaDeviceSetCacheConfig", config);
+  return cudaSuccess;
+}
+
+cudaError_t cudaProfilerStart() {
+  RUNTIME_CALL("cudaProfilerStart");
+  return cudaSuccess;
+}
+
+cudaError_t cudaProfilerStop() {
+  RUNTIME_CALL("cudaProfilerStop");
+  return cudaSuccess;
+}
