@@ -73,7 +73,7 @@ class Backward {
     std::vector<OutputSpec> outputs;
     for (TensorId id : targets) {
       const Tensor& like = b_.at(id);
-      outputs.push_back({like.shape, like.dtype, kFromZeros.contains(formula.name) ? Dims{} : StrideLike(like, like.shape)});
+      outputs.push_back({like.shape, like.dtype, kFromZeros.contains(formula.name) ? Dims{} : KernelStride(id)});
     }
     Arguments arguments;
     for (const Formula& operand : formula.operands) {
@@ -86,7 +86,24 @@ class Backward {
       if (!is_tensor && !std::holds_alternative<std::monostate>(argument.value)) arguments.push_back(argument);
     }
     std::vector<TensorId> gradients = b_.Call(formula.name, std::move(arguments), std::move(outputs));
-    for (std::size_t i = 0; i < targets.size(); ++i) Arrive(targets[i], gradients[i]);
+    for (std::size_t i = 0; i < targets.size(); ++i) Arrive(targets[i], InLayoutOf(targets[i], gradients[i]));
+  }
+
+  // A kernel keeps the order of its target's axes, but a convolution's weight gradient has its input's.
+  Dims KernelStride(TensorId target) const {
+    bool is_filter = node_->kind == "convolution" && target == TensorArgument(*node_, "weight");
+    return StrideLike(b_.at(is_filter ? TensorArgument(*node_, "input") : target), b_.shape(target));
+  }
+
+  // Autograd keeps a parameter's gradient in the parameter's own layout, at the price of a copy.
+  TensorId InLayoutOf(TensorId parameter, TensorId gradient) {
+    const Tensor want = b_.at(parameter), have = b_.at(gradient);
+    bool same = true;
+    for (std::size_t i = 0; i < want.shape.size(); ++i) same &= want.shape[i] <= 1 || want.stride[i] == have.stride[i];
+    if (same || b_.graph().storage_of(parameter).kind != StorageKind::kParameter) return gradient;
+    TensorId copy = b_.CallOne("new_empty_strided", {{"self", gradient}, {"size", want.shape}, {"stride", want.stride}},
+                               {want.shape, want.dtype, want.stride});
+    return b_.InPlace("copy_", copy, {{"src", gradient}});
   }
 
   // The tensors behind a name: gradients of outputs, outputs, arguments, or what the forward op noted.
