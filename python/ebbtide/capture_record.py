@@ -3,7 +3,7 @@
 import weakref
 
 import torch
-from torch.utils._pytree import tree_leaves, tree_map_only
+from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
 
 from .capture_errors import CaptureError
@@ -94,7 +94,7 @@ class Recorder:
             is_written = argument.alias_info is not None and argument.alias_info.is_write
             if is_written or (training and argument.name in _RUNNING_STATISTICS.get(schema.name, ())):
                 mutated += numbers
-        kept = tree_map_only(torch.Tensor, lambda t: Ref(self.tensor_number(t)), (args, kwargs))
+        kept = map_tensors(lambda t: Ref(self.tensor_number(t)), (args, kwargs))
         op = {"kind": _kind(function), "phase": self.phase}
         layer = self.layer()
         if layer:
@@ -183,6 +183,17 @@ class Recorder:
         key, numbers = id(tensor), self._tensor_numbers
         numbers[key] = (weakref.ref(tensor, lambda _: numbers.pop(key, None)), number)
         return number
+
+
+def map_tensors(function, value):
+    """`value`, with `function` of every tensor in its lists, tuples and dicts."""
+    if isinstance(value, torch.Tensor):
+        return function(value)
+    if isinstance(value, (list, tuple)):
+        return type(value)([map_tensors(function, v) for v in value])
+    if isinstance(value, dict):
+        return {k: map_tensors(function, v) for k, v in value.items()}
+    return value
 
 
 def _without_underscore(function):

@@ -3,13 +3,12 @@
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_map_only
 
 from .capture_eager import InPlace
 from .capture_errors import CaptureError
 from .capture_fakes import Fakes
 from .capture_known import KnownValues
-from .capture_record import Recorder
+from .capture_record import Recorder, map_tensors
 
 aten = torch.ops.aten
 
@@ -29,7 +28,7 @@ class Tracing(TorchDispatchMode):
             result = function(*args, **kwargs)
             self._recorder.declare_constant(result, args[0])
             return result
-        args, kwargs = tree_map_only(torch.Tensor, self._to_fake, (args, kwargs))
+        args, kwargs = map_tensors(self._to_fake, (args, kwargs))
         if function is aten._local_scalar_dense.default:  # .item(), `if` on a tensor
             value = self._known.number(args[0])
             return value if value is not None else function(*args)
