@@ -20,8 +20,8 @@ TensorId Embeddings(Builder& b, TensorId tokens, TensorId words, const Sizes& si
   TensorId all_types = b.Buffer("token_type_ids", {1, kPositions}, DType::kInt64);
   Dims row = {1, sizes.seq_len};
   TensorId positions = op::Slice(b, all_positions, 1, 0, sizes.seq_len);
-  TensorId types = b.CallOne("gather", {{"self", all_types}, {"dim", std::int64_t{1}}, {"index", positions}},
-                             {row, DType::kInt64});
+  TensorId types =
+      b.CallOne("gather", {{"self", all_types}, {"dim", std::int64_t{1}}, {"index", positions}}, {row, DType::kInt64});
   types = op::Expand(b, types, {sizes.batch, sizes.seq_len});
   TensorId x = nn::EmbeddingOf(b, "word_embeddings", words, tokens);
   x = op::Add(b, x, nn::Embedding(b, "token_type_embeddings", types, kTokenTypes, model.width));
@@ -63,7 +63,7 @@ TensorId Predictions(Builder& b, TensorId x, TensorId words) {
 }
 
 TensorId Forward(Builder& b, const Sizes& sizes, const Bert& model) {
-  auto [tokens, labels] = TokenInput(b, sizes, kPositions);
+  auto [tokens, labels] = TokenInput(b, sizes);
   TensorId words = nn::EmbeddingWeight(b, "bert.embeddings.word_embeddings", kWords, model.width);
   TensorId x;
   {
@@ -78,8 +78,11 @@ TensorId Forward(Builder& b, const Sizes& sizes, const Bert& model) {
 }
 
 Member BertMember(const std::string& name, const Bert& model) {
-  return {name, "transformers BertForMaskedLM, 512 tokens", {.seq_len = 512},
-          [=](Builder& b, const Sizes& sizes) { return Forward(b, sizes, model); }};
+  return {name,
+          "transformers BertForMaskedLM, 512 tokens",
+          {.seq_len = 512},
+          [=](Builder& b, const Sizes& sizes) { return Forward(b, sizes, model); },
+          kPositions};
 }
 
 }  // namespace

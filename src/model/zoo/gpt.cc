@@ -39,7 +39,7 @@ TensorId Mlp(Builder& b, TensorId x, const Gpt2& model) {
 }
 
 TensorId Forward(Builder& b, const Sizes& sizes, const Gpt2& model) {
-  auto [tokens, labels] = TokenInput(b, sizes, model.positions);
+  auto [tokens, labels] = TokenInput(b, sizes);
   TensorId words, x;
   {
     auto transformer = b.Enter("transformer");
@@ -58,8 +58,11 @@ TensorId Forward(Builder& b, const Sizes& sizes, const Gpt2& model) {
 }
 
 Member Gpt2Member(const std::string& name, const Gpt2& model) {
-  return {name, "transformers GPT2LMHeadModel, 512 tokens", {.seq_len = 512},
-          [=](Builder& b, const Sizes& sizes) { return Forward(b, sizes, model); }};
+  return {name,
+          "transformers GPT2LMHeadModel, 512 tokens",
+          {.seq_len = 512},
+          [=](Builder& b, const Sizes& sizes) { return Forward(b, sizes, model); },
+          model.positions};
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// GPT-Neo (EleutherAI 2021), transformers' GPTNeoForCausalLM. Its attention is spelled out: neither scaled nor fused, with
-// a causal mask kept as a buffer in every layer (half of them local), and transformers' own mask added on top.
+// GPT-Neo (EleutherAI 2021), transformers' GPTNeoForCausalLM. Its attention is spelled out: neither scaled nor fused,
+// with a causal mask kept as a buffer in every layer (half of them local), and transformers' own mask added on top.
 #include "model/zoo/language.h"
 
 namespace ebbtide::model::zoo {
@@ -34,7 +34,7 @@ TensorId Mlp(Builder& b, TensorId x) {
 }
 
 TensorId Forward(Builder& b, const Sizes& sizes) {
-  auto [tokens, labels] = TokenInput(b, sizes, kPositions);
+  auto [tokens, labels] = TokenInput(b, sizes);
   TensorId words, x;
   {
     auto transformer = b.Enter("transformer");
@@ -56,7 +56,8 @@ TensorId Forward(Builder& b, const Sizes& sizes) {
 }  // namespace
 
 Family GptNeos() {
-  return {"language", {{"gpt-neo-125m", "transformers GPTNeoForCausalLM, 512 tokens", {.seq_len = 512}, Forward}}};
+  return {"language",
+          {{"gpt-neo-125m", "transformers GPTNeoForCausalLM, 512 tokens", {.seq_len = 512}, Forward, kPositions}}};
 }
 
 }  // namespace ebbtide::model::zoo

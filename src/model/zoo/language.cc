@@ -1,14 +1,8 @@
 #include "model/zoo/language.h"
 
-#include <fmt/format.h>
-
 namespace ebbtide::model::zoo {
 
-TokenBatch TokenInput(Builder& b, const Sizes& sizes, std::int64_t most_positions) {
-  if (most_positions > 0 && sizes.seq_len > most_positions) {
-    b.Fail(fmt::format("--seq-len {}: expected at most {}, the positions that the model knows", sizes.seq_len,
-                       most_positions));
-  }
+TokenBatch TokenInput(Builder& b, const Sizes& sizes) {
   TensorId tokens = b.Input("input_ids", {sizes.batch, sizes.seq_len}, DType::kInt64);
   return {tokens, b.Input("labels", {sizes.batch, sizes.seq_len}, DType::kInt64)};
 }

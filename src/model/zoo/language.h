@@ -18,8 +18,7 @@ namespace ebbtide::model::zoo {
 struct TokenBatch {
   TensorId tokens, labels;  // [batch, length]
 };
-// `most_positions`: rows of the model's position embedding; 0: it has none.
-TokenBatch TokenInput(Builder& b, const Sizes& sizes, std::int64_t most_positions = 0);
+TokenBatch TokenInput(Builder& b, const Sizes& sizes);
 
 // 0, 1, ..., length - 1 as [1, length].
 TensorId Positions(Builder& b, std::int64_t length);

@@ -1,5 +1,7 @@
-// Decoders in the manner of Llama (Touvron et al. 2023): RMS norms, rotary positions, keys and values shared by groups of
-// heads, gated MLP. transformers' LlamaForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM and Gemma2ForCausalLM.
+// Decoders in the manner of Llama (Touvron et al. 2023): RMS norms, rotary positions, keys and values shared by groups
+// of heads, gated MLP. transformers' LlamaForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM and Gemma2ForCausalLM.
+#include <fmt/format.h>
+
 #include <array>
 #include <cmath>
 
@@ -17,10 +19,10 @@ struct Decoder {
   std::int64_t key_heads;
   std::int64_t head_width;
   std::int64_t words;
-  bool tied = true;            // scores share the weight of the embedding
-  bool attention_bias = false;  // in the projections to query, key and value (qwen2)
-  bool head_norm = false;       // of queries and keys (qwen3)
-  bool gemma = false;  // embedding scaled, norms behind the parts too, scores and logits capped, attention spelled out
+  bool tied;            // scores share the weight of the embedding
+  bool attention_bias;  // in the projections to query, key and value (qwen2)
+  bool head_norm;       // of queries and keys (qwen3)
+  bool gemma;           // embedding scaled, norms behind the parts too, scores and logits capped, attention spelled out
 };
 
 constexpr double kGemmaScoreCap = 50, kGemmaLogitCap = 30;
@@ -141,30 +143,34 @@ TensorId Forward(Builder& b, const Sizes& sizes, const Decoder& model) {
   return NextTokenLoss(b, logits, labels);
 }
 
-Member DecoderMember(const std::string& name, const std::string& transformers_class, const Decoder& model) {
-  return {name, "transformers " + transformers_class + ", 512 tokens", {.seq_len = 512},
-          [=](Builder& b, const Sizes& sizes) { return Forward(b, sizes, model); }};
-}
+struct Row {
+  const char* name;
+  const char* transformers_class;
+  Decoder model;
+};
+
+// clang-format off
+// layers, width, hidden, heads, key_heads, head_width, words; tied, attention_bias, head_norm, gemma
+const Row kTable[] = {
+    {"llama-3.2-1b",                  "LlamaForCausalLM",  {16, 2048, 8192, 32, 8,  64, 128256, true,  false, false, false}},
+    {"llama-3.2-3b",                  "LlamaForCausalLM",  {28, 3072, 8192, 24, 8, 128, 128256, true,  false, false, false}},
+    {"qwen3-4b",                      "Qwen3ForCausalLM",  {36, 2560, 9728, 32, 8, 128, 151936, true,  false, true,  false}},
+    {"gemma-2-2b",                    "Gemma2ForCausalLM", {26, 2304, 9216,  8, 4, 256, 256000, true,  false, false, true}},
+    {"deepseek-r1-distill-qwen-1.5b", "Qwen2ForCausalLM",  {28, 1536, 8960, 12, 2, 128, 151936, false, true,  false, false}},
+};
+// clang-format on
 
 }  // namespace
 
 Family Llamas() {
-  return {"language",
-          {DecoderMember("llama-3.2-1b", "LlamaForCausalLM",
-                         {.layers = 16, .width = 2048, .hidden = 8192, .heads = 32, .key_heads = 8, .head_width = 64,
-                          .words = 128256}),
-           DecoderMember("llama-3.2-3b", "LlamaForCausalLM",
-                         {.layers = 28, .width = 3072, .hidden = 8192, .heads = 24, .key_heads = 8, .head_width = 128,
-                          .words = 128256}),
-           DecoderMember("qwen3-4b", "Qwen3ForCausalLM",
-                         {.layers = 36, .width = 2560, .hidden = 9728, .heads = 32, .key_heads = 8, .head_width = 128,
-                          .words = 151936, .head_norm = true}),
-           DecoderMember("gemma-2-2b", "Gemma2ForCausalLM",
-                         {.layers = 26, .width = 2304, .hidden = 9216, .heads = 8, .key_heads = 4, .head_width = 256,
-                          .words = 256000, .gemma = true}),
-           DecoderMember("deepseek-r1-distill-qwen-1.5b", "Qwen2ForCausalLM",
-                         {.layers = 28, .width = 1536, .hidden = 8960, .heads = 12, .key_heads = 2, .head_width = 128,
-                          .words = 151936, .tied = false, .attention_bias = true})}};
+  Family family{"language", {}};
+  for (const Row& row : kTable) {
+    family.members.push_back({row.name,
+                              fmt::format("transformers {}, 512 tokens", row.transformers_class),
+                              {.seq_len = 512},
+                              [&row](Builder& b, const Sizes& sizes) { return Forward(b, sizes, row.model); }});
+  }
+  return family;
 }
 
 }  // namespace ebbtide::model::zoo

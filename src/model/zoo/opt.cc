@@ -48,7 +48,7 @@ TensorId DecoderLayer(Builder& b, TensorId x, const Opt& model) {
 }
 
 TensorId Forward(Builder& b, const Sizes& sizes, const Opt& model) {
-  auto [tokens, labels] = TokenInput(b, sizes, kPositions);
+  auto [tokens, labels] = TokenInput(b, sizes);
   TensorId words, x;
   {
     auto decoder = b.Enter("model.decoder");
@@ -69,8 +69,11 @@ TensorId Forward(Builder& b, const Sizes& sizes, const Opt& model) {
 }
 
 Member OptMember(const std::string& name, const Opt& model) {
-  return {name, "transformers OPTForCausalLM, 512 tokens", {.seq_len = 512},
-          [=](Builder& b, const Sizes& sizes) { return Forward(b, sizes, model); }};
+  return {name,
+          "transformers OPTForCausalLM, 512 tokens",
+          {.seq_len = 512},
+          [=](Builder& b, const Sizes& sizes) { return Forward(b, sizes, model); },
+          kPositions};
 }
 
 }  // namespace

@@ -21,8 +21,8 @@ struct T5 {
 // Encoder or decoder, as far as its layers differ.
 struct Stack {
   bool is_decoder;
-  TensorId encoded = {};      // what the decoder looks at
-  TensorId own_bias = {};     // of self-attention, made by the first layer
+  TensorId encoded = {};   // what the decoder looks at
+  TensorId own_bias = {};  // of self-attention, made by the first layer
   TensorId cross_bias = {};
 };
 
@@ -140,7 +140,9 @@ TensorId Forward(Builder& b, const Sizes& sizes, const T5& model) {
 }
 
 Member T5Member(const std::string& name, const T5& model) {
-  return {name, "transformers T5ForConditionalGeneration, 128 tokens in and out", {.seq_len = 128},
+  return {name,
+          "transformers T5ForConditionalGeneration, 128 tokens in and out",
+          {.seq_len = 128},
           [=](Builder& b, const Sizes& sizes) { return Forward(b, sizes, model); }};
 }
 

@@ -80,6 +80,10 @@ Result<Sizes> SizesFor(const Member& member, const ModelOptions& options) {
     }
     sizes.widths = options.widths;
   }
+  if (member.most_seq_len > 0 && sizes.seq_len > member.most_seq_len) {
+    return Fail("{}: --seq-len {}: expected at most {}, the positions that the model knows", member.name, sizes.seq_len,
+                member.most_seq_len);
+  }
   EBB_RETURN_IF_ERROR(CheckPlaces(member.name, sizes));
   return sizes;
 }

@@ -25,6 +25,7 @@ struct Member {
   std::string description;
   Sizes defaults;  // 0: the model has no such size, and the user may not set it
   std::function<TensorId(Builder&, const Sizes&)> forward;
+  std::int64_t most_seq_len = 0;  // rows of its position embedding; 0: it takes sequences of any length
 };
 
 struct Family {
