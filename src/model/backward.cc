@@ -27,6 +27,8 @@ class Backward {
     gradient_.resize(builder.graph().tensors.size());
   }
 
+  static bool IsFunction(const std::string& name) { return kElementwise.contains(name) || kFunctions.contains(name); }
+
   ParameterGradients Run(TensorId loss) {
     b_.set_phase(Phase::kBackward);
     b_.set_layer(b_.graph().ops.back().layer);
@@ -65,7 +67,7 @@ class Backward {
     const Formula& formula = statement.formula;
     if (formula.name == "parts") return RunParts(targets);
     if (formula.name == "joined" || formula.name == "stacked") return Arrive(targets[0], Joined(formula.name == "stacked"));
-    if (kElementwise.contains(formula.name) || kFunctions.contains(formula.name)) {
+    if (IsFunction(formula.name)) {
       target_ = targets[0];
       return Arrive(targets[0], SumTo(Evaluate(formula), targets[0]));
     }
@@ -162,11 +164,8 @@ class Backward {
     const Dims* reduced = nullptr;
     if (const Value* value = FindArgument(*node_, "dim")) reduced = std::get_if<Dims>(value);
     std::int64_t rank = static_cast<std::int64_t>(kept.size());
-    if (!reduced || reduced->empty()) {
-      std::ranges::fill(kept, 1);
-    } else {
-      for (std::int64_t dim : *reduced) kept[dim < 0 ? dim + rank : dim] = 1;
-    }
+    if (!reduced || reduced->empty()) return op::Expand(b_, x[0], b_.shape(target_));
+    for (std::int64_t dim : *reduced) kept[dim < 0 ? dim + rank : dim] = 1;
     return op::Expand(b_, op::Reshape(b_, x[0], kept), b_.shape(target_));
   }
 
@@ -279,6 +278,10 @@ const std::unordered_map<std::string, TensorId (Backward::*)(Backward::Operands)
 
 }  // namespace
 
+bool IsFormulaFunction(std::string_view name) {
+  return Backward::IsFunction(std::string(name));
+}
+
 ParameterGradients RecordBackward(Builder& builder, TensorId loss) { return Backward(builder).Run(loss); }
 
 void AssignStorageKinds(TrainingGraph& graph, const ParameterGradients& gradients) {
@@ -298,6 +301,7 @@ void AssignStorageKinds(TrainingGraph& graph, const ParameterGradients& gradient
   for (auto [parameter, gradient] : gradients) {
     Storage& storage = graph.storages[graph.tensor(gradient).storage.index()];
     storage.kind = StorageKind::kGradient;
+    storage.released_after = OpId(graph.ops.size() - 1);
     storage.name = graph.storage_of(parameter).name + ".grad";
   }
 }

@@ -1,7 +1,7 @@
 // From a forward pass to forward and backward: records, behind the forward ops, the ops that PyTorch's autograd would run.
 #pragma once
 
-#include <map>
+#include <string_view>
 
 #include "model/builder.h"
 
@@ -14,7 +14,12 @@ using ParameterGradients = std::vector<std::pair<TensorId, TensorId>>;
 // gradient that arrives second is added to the first in place where nothing else refers to that, else into a new tensor.
 ParameterGradients RecordBackward(Builder& builder, TensorId loss);
 
-// Gives every storage that ops made its kind: gradient, activation (made in forward, read in backward), temporary.
+// Whether formulas of the gradient table may nest this: element-wise kernels, products and functions that move no data.
+// Any other kernel takes names only and yields tensors shaped like its targets.
+bool IsFormulaFunction(std::string_view name);
+
+// Gives every storage that ops made its kind: gradient, activation (made in forward, read in backward), temporary. The
+// parameters refer to their gradients until the end of the step.
 void AssignStorageKinds(TrainingGraph& graph, const ParameterGradients& gradients);
 
 }  // namespace ebbtide::model

@@ -239,7 +239,9 @@ const GradientRule* FindGradientRule(std::string_view kind) {
 
 std::vector<std::string> GradientRuleKinds() {
   std::vector<std::string> kinds;
-  for (const auto& [kind, rule] : Rules()) kinds.push_back(kind);
+  for (const Row& row : kTable) {
+    for (std::string& kind : Words(row.op)) kinds.push_back(std::move(kind));
+  }
   return kinds;
 }
 

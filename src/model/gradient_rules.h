@@ -33,7 +33,7 @@ struct GradientRule {
 // nullptr if the table does not know the op.
 const GradientRule* FindGradientRule(std::string_view kind);
 
-// All op kinds of the table, sorted.
+// All op kinds of the table, in its order.
 std::vector<std::string> GradientRuleKinds();
 
 // Names a formula reads, without repeats ("grad", argument and result names).
