@@ -25,7 +25,7 @@ TensorId AdditiveMask(Builder& b, TensorId mask) {
   return Where(b, mask, zero, minus_infinity);
 }
 
-// Softmax(q k' / sqrt(d)) v, op by op: what the CPU runs when there is dropout inside or the mask is learnt.
+// Softmax(q k' / sqrt(d)) v, op by op, for what the fused kernels do not take: on the CPU dropout and learnt masks.
 TensorId AttentionByParts(Builder& b, TensorId query, TensorId key, TensorId value, const AttentionOptions& options) {
   TensorId mask = AdditiveMask(b, options.mask);
   double root_scale = std::sqrt(options.scale.value_or(1 / std::sqrt(static_cast<double>(b.dim(query, -1)))));
@@ -64,8 +64,13 @@ TensorId AttentionOnCpu(Builder& b, TensorId query, TensorId key, TensorId value
   TensorId mask = AdditiveMask(b, options.mask);
   OutputSpec log_sum_exp{{shape[0], shape[1], shape[2]}, DType::kFloat32, {shape[1] * shape[2], 1, shape[1]}};
   return b.Call("_scaled_dot_product_flash_attention_for_cpu",
-                {{"query", query}, {"key", key}, {"value", value}, {"dropout_p", 0.0}, {"is_causal", options.causal},
-                 {"attn_mask", mask}, {"scale", ScaleArgument(options)}},
+                {{"query", query},
+                 {"key", key},
+                 {"value", value},
+                 {"dropout_p", 0.0},
+                 {"is_causal", options.causal},
+                 {"attn_mask", mask},
+                 {"scale", ScaleArgument(options)}},
                 {result, log_sum_exp})[0];
 }
 
@@ -77,16 +82,26 @@ TensorId AttentionOnCuda(Builder& b, TensorId query, TensorId key, TensorId valu
   bool half = result.dtype == DType::kFloat16 || result.dtype == DType::kBFloat16;
   if (half && !options.mask.valid()) {
     return b.Call("_scaled_dot_product_flash_attention",
-                  {{"query", query}, {"key", key}, {"value", value}, {"dropout_p", options.dropout},
-                   {"is_causal", options.causal}, {"scale", ScaleArgument(options)}},
+                  {{"query", query},
+                   {"key", key},
+                   {"value", value},
+                   {"dropout_p", options.dropout},
+                   {"is_causal", options.causal},
+                   {"scale", ScaleArgument(options)}},
                   {result, {{shape[0], shape[1], shape[2]}, DType::kFloat32}, {{2}, DType::kInt64}, seed}, random)[0];
   }
   TensorId bias = AlignedBias(b, AdditiveMask(b, options.mask), {shape[0], shape[1], shape[2], b.dim(key, 2)});
   // Row statistics are kept for a multiple of 32 queries.
   std::int64_t rows = (shape[2] + 31) / 32 * 32;
   return b.Call("_scaled_dot_product_efficient_attention",
-                {{"query", query}, {"key", key}, {"value", value}, {"attn_bias", bias}, {"compute_log_sumexp", true},
-                 {"dropout_p", options.dropout}, {"is_causal", options.causal}, {"scale", ScaleArgument(options)}},
+                {{"query", query},
+                 {"key", key},
+                 {"value", value},
+                 {"attn_bias", bias},
+                 {"compute_log_sumexp", true},
+                 {"dropout_p", options.dropout},
+                 {"is_causal", options.causal},
+                 {"scale", ScaleArgument(options)}},
                 {result, {{shape[0], shape[1], rows}, DType::kFloat32}, seed, seed}, random)[0];
 }
 
@@ -96,7 +111,11 @@ TensorId Attention(Builder& b, TensorId query, TensorId key, TensorId value, con
   Dims shape = b.shape(query);
   shape[3] = b.dim(value, 3);
   OutputSpec result = HeadsInterleaved(shape, b.at(query).dtype);
-  if (b.on_cuda()) return AttentionOnCuda(b, query, key, value, options, result);
+  if (b.on_cuda()) {
+    bool fused = !options.mask.valid() || b.at(options.mask).stride.back() == 1;  // its rows are read as they lie
+    return fused ? AttentionOnCuda(b, query, key, value, options, result)
+                 : AttentionByParts(b, query, key, value, options);
+  }
   if (options.dropout > 0 || b.NeedsGrad(options.mask)) return AttentionByParts(b, query, key, value, options);
   return AttentionOnCpu(b, query, key, value, options, result);
 }
@@ -134,7 +153,8 @@ TensorId LstmOnCuda(Builder& b, TensorId x, const std::vector<LstmWeights>& laye
   OutputSpec state{{depth, batch, hidden}, b.at(x).dtype};
   std::int64_t cells = length * batch * hidden;
   std::int64_t reserve = cells * ItemSize(b.at(x).dtype) * (6 * depth + (dropout > 0 ? depth - 1 : 0));
-  return b.Call("_cudnn_rnn", {{"input", x}, {"weight", TensorList{weights}}, {"hx", hx}, {"cx", cx}, {"dropout", dropout}},
+  return b.Call("_cudnn_rnn",
+                {{"input", x}, {"weight", TensorList{weights}}, {"hx", hx}, {"cx", cx}, {"dropout", dropout}},
                 {{{length, batch, hidden}, b.at(x).dtype},
                  state,
                  state,
