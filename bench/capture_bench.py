@@ -36,6 +36,7 @@ def peer_seconds(model, loss_fn, batch):
             loss = model(**batch).loss if isinstance(batch, dict) else loss_fn(model(*batch[:-1]), batch[-1])
         return torch.autograd.grad(loss, list(parameters.values()), allow_unused=True)
 
+    FakeTensorMode.cache_clear()
     started = time.perf_counter()
     try:
         with mode:
@@ -53,11 +54,13 @@ def main():
     parser.add_argument("--optimizer", default="adam")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
+    os.environ["TRANSFORMERS_VERBOSITY"] = "error"
     ebbtide.capture(*twins.build("mlp", batch_size=2))  # the first use of torch's shape rules loads them
     print(f"{'model':30} {'seconds':>8} {'CPU s':>8} {'make_fx s':>10} {'ratio':>6} {'ops':>7} {'storages':>9} {'parameters':>14}")
     slowest = 0.0
     for name in twins.NAMES if options.all else MODELS:
         model, loss_fn, optimizer, batch = twins.build(name, batch_size=options.batch_size, optimizer=options.optimizer)
+        FakeTensorMode.cache_clear()  # torch keeps the shapes that it has worked out
         cpu = time.process_time()
         captured = ebbtide.capture(model, loss_fn, optimizer, batch)
         cpu = time.process_time() - cpu

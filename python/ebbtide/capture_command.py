@@ -10,6 +10,7 @@ import inspect
 import json
 import os
 import sys
+import warnings
 
 from .capture_errors import CaptureError, one_line, user_line
 
@@ -20,7 +21,7 @@ _SIZES = ("batch_size", "image_size", "seq_len", "classes")
 def main(arguments=None):
     options = _parser().parse_args(arguments)
     try:
-        with _warnings_hidden(), contextlib.redirect_stdout(sys.stderr):  # what the script prints is not our data
+        with warnings.catch_warnings(), contextlib.redirect_stdout(sys.stderr):  # what the script prints is not our data
             step, parts = _capture(options)
             step.save(options.output)
     except CaptureError as error:
@@ -140,19 +141,8 @@ def _report(options, step, parts):
 
 
 def _quiet_libraries():
-    import logging
-    import warnings
-
     warnings.simplefilter("ignore")
-    logging.getLogger("transformers").setLevel(logging.ERROR)
-
-
-@contextlib.contextmanager
-def _warnings_hidden():
-    import warnings
-
-    with warnings.catch_warnings():
-        yield
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 
 
 def _positive(text):

@@ -33,11 +33,19 @@ class CapturedStep:
         sizes = {}
         for storage in graph["storages"]:
             sizes[storage["kind"]] = sizes.get(storage["kind"], 0) + storage["bytes"]
-        kinds = ", ".join(f"{kind} {size / 2**20:.1f} MiB" for kind, size in sizes.items())
+        kinds = ", ".join(f"{kind} {_shown(size)}" for kind, size in sizes.items())
         return f"{graph['name']}: {len(graph['ops'])} ops, {len(graph['storages'])} storages ({kinds})"
 
     def __repr__(self):
         return f"<CapturedStep {self.summary()}>"
+
+
+def _shown(size):
+    """Bytes as people read them: 1.50 GiB."""
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if size < 1024 or unit == "TiB":
+            return f"{size} B" if unit == "B" else f"{size:.2f} {unit}"
+        size /= 1024
 
 
 def capture_step(model, loss_fn, optimizer, example_batch, device=None):

@@ -9,12 +9,12 @@ from torch.nn import functional as F
 
 from .capture_errors import CaptureError
 
-_TORCHVISION = (
+TORCHVISION = (
     "alexnet", "vgg11", "vgg16", "vgg19", "resnet18", "resnet34", "resnet50", "resnet101", "resnet152", "inception_v3",
     "densenet121", "densenet169", "mobilenet_v2", "mobilenet_v3_small", "mobilenet_v3_large", "mnasnet1_0",
     "regnet_x_400mf", "regnet_y_400mf", "convnext_tiny", "convnext_base",
 )
-_TIMM = ("inception_v4",)
+TIMM = ("inception_v4",)
 
 _GPT2 = {"vocab_size": 50257, "n_positions": 1024}
 _LLAMA = {"vocab_size": 128256, "intermediate_size": 8192, "num_key_value_heads": 8, "tie_word_embeddings": True,
@@ -61,7 +61,7 @@ _TRANSFORMERS = {
         "num_key_value_heads": 2, "vocab_size": 151936, "tie_word_embeddings": False}),
 }
 _OURS = ("unet", "lstm", "mlp")
-NAMES = _TORCHVISION + _TIMM + _OURS + tuple(_TRANSFORMERS)
+NAMES = TORCHVISION + TIMM + _OURS + tuple(_TRANSFORMERS)
 
 OPTIMIZERS = {
     "sgd": lambda p: torch.optim.SGD(p, lr=0.01),
@@ -75,15 +75,15 @@ OPTIMIZERS = {
 }
 
 
-def build(name, batch_size=32, image_size=None, seq_len=None, classes=None, widths=(), optimizer="sgd"):
+def build(name, batch_size=32, image_size=None, seq_len=None, classes=None, widths=(), optimizer="sgd", device="meta"):
     """(model, loss_fn, optimizer, batch) of a built-in model, as ebbtide.capture takes them. The model trains, with the
-    dropout of its configuration."""
+    dropout of its configuration. On a real `device` the weights are torch's random ones; the batch's contents are undefined."""
     if name not in NAMES:
         near = difflib.get_close_matches(name, NAMES, 3)
         raise CaptureError(f"{name}: no such built-in model" + (f"; nearest: {', '.join(near)}" if near else ""))
     if optimizer not in OPTIMIZERS:
         raise CaptureError(f"--optimizer {optimizer}: expected one of {', '.join(OPTIMIZERS)}")
-    with torch.device("meta"):
+    with torch.device(device):
         if name in _TRANSFORMERS:
             model, loss_fn, batch = _language_model(name, batch_size, seq_len)
         elif name in _OURS:
@@ -97,7 +97,7 @@ def build(name, batch_size=32, image_size=None, seq_len=None, classes=None, widt
 def _image_classifier(name, batch_size, image_size, classes):
     classes = classes or 1000
     loss_fn = F.cross_entropy
-    if name in _TIMM:
+    if name in TIMM:
         import timm
 
         model = timm.create_model(name, num_classes=classes)
@@ -106,8 +106,9 @@ def _image_classifier(name, batch_size, image_size, classes):
 
         options = {"init_weights": False, "aux_logits": True} if name == "inception_v3" else {}
         # RegNet works out its widths with tensors; it is small.
-        with torch.device("cpu" if name.startswith("regnet") else "meta"):
-            model = torchvision.models.get_model(name, weights=None, num_classes=classes, **options).to("meta")
+        here = torch.get_default_device()
+        with torch.device("cpu" if name.startswith("regnet") else here):
+            model = torchvision.models.get_model(name, weights=None, num_classes=classes, **options).to(here)
         loss_fn = _inception_loss if name == "inception_v3" else F.cross_entropy
     size = image_size or (299 if name.startswith("inception") else 224)
     return model, loss_fn, (torch.empty(batch_size, 3, size, size), torch.empty(batch_size, dtype=torch.int64))
