@@ -14,6 +14,8 @@
 
 namespace ebbtide::phantom {
 
+class Pool;
+
 using Address = std::uint64_t;
 
 enum class RangeKind : std::uint8_t {
@@ -33,7 +35,7 @@ struct Range {
   std::uint64_t id = 0;                // never reused in a process (CU_POINTER_ATTRIBUTE_BUFFER_ID)
   std::shared_ptr<Physical> physical = {};  // device memory only
   Bytes offset = 0;                    // of `begin` in it
-  const void* owner = nullptr;         // the pool of a kPool
+  Pool* owner = nullptr;               // of a kPool
 
   Address end() const { return begin + static_cast<Address>(size); }
   bool on_device() const { return kind <= RangeKind::kMapped; }

@@ -31,6 +31,10 @@ Code AllocateDevice(Bytes bytes, void** out) {
   if (Code code = device.contexts.Use(); code != Code::kSuccess) return code;
   Address address = 0;
   Code code = device.heap.Allocate(bytes, address);
+  if (code == Code::kOutOfMemory) {  // the driver then takes back what its pools do not use
+    device.pools.ReleaseUnused();
+    code = device.heap.Allocate(bytes, address);
+  }
   if (code == Code::kOutOfMemory) device.statistics.out_of_memory.Add(bytes);
   if (code != Code::kSuccess) return code;
   device.statistics.allocations.Add(bytes);
@@ -41,13 +45,16 @@ Code AllocateDevice(Bytes bytes, void** out) {
 // Freeing waits for the device, so whatever was submitted is over.
 Code FreeDevice(void* pointer) {
   Device& device = TheDevice();
-  if (!device.space.Find(reinterpret_cast<Address>(pointer))) return Code::kInvalidValue;
+  auto address = reinterpret_cast<Address>(pointer);
+  std::optional<Range> range = device.space.Find(address);
+  if (!range || range->begin != address) return Code::kInvalidValue;
   SynchronizeDevice();
+  if (range->kind == RangeKind::kPool) return range->owner->Free(*range, nullptr, "cudaFree");
   Bytes freed = 0;
-  Code code = device.heap.Free(reinterpret_cast<Address>(pointer), freed);
+  Code code = device.heap.Free(address, freed);
   if (code != Code::kSuccess) return code;
   device.statistics.frees.Add(freed);
-  if (device.races) device.races->Freed(reinterpret_cast<Address>(pointer), freed, "cudaFree", CurrentFrame());
+  if (device.races) device.races->Freed(address, freed, "cudaFree", CurrentFrame());
   return Code::kSuccess;
 }
 

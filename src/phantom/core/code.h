@@ -13,6 +13,7 @@ enum class Code : int {
   kOutOfMemory = 2,
   kNotInitialized = 3,
   kDeinitialized = 4,
+  kInvalidConfiguration = 9,  // of the runtime; the driver says kInvalidValue
   kNoDevice = 100,
   kInvalidDevice = 101,
   kInvalidImage = 200,

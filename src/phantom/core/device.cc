@@ -39,6 +39,7 @@ Device::Device(const Config& config_, DeviceProfile profile_)
       host_memory(space),
       races(config.check_races ? std::make_unique<RaceChecker>() : nullptr),
       streams(*this),
+      pools(*this),
       contexts(ledger, profile.context) {}
 
 Device& TheDevice() {
@@ -59,6 +60,9 @@ Device& TheDevice() {
 
 bool DeviceExists() { return device_exists.load(std::memory_order_acquire); }
 
-void SynchronizeDevice() { TheDevice().streams.SynchronizeAll(); }
+void SynchronizeDevice() {
+  TheDevice().streams.SynchronizeAll();
+  TheDevice().pools.Synchronized();
+}
 
 }  // namespace ebbtide::phantom

@@ -17,6 +17,7 @@
 #include "phantom/core/host_memory.h"
 #include "phantom/core/ledger.h"
 #include "phantom/core/physical.h"
+#include "phantom/core/pool.h"
 #include "phantom/core/race.h"
 #include "phantom/core/statistics.h"
 #include "phantom/core/stream.h"
@@ -46,6 +47,7 @@ class Device {
 
   std::unique_ptr<RaceChecker> races;  // null unless asked for
   Streams streams;
+  Pools pools;
   Handles<Event> events;
   Contexts contexts;
 };

@@ -1,6 +1,7 @@
 // The tables of kernels and variables, and launches.
 #include "phantom/core/kernels.h"
 
+#include <algorithm>
 #include <mutex>
 
 #include "phantom/core/attributes.h"
@@ -62,15 +63,40 @@ const Variable* Kernels::FindVariable(const void* host, Device& device) {
   return &variable;
 }
 
+std::optional<int> KernelAttribute(const DeviceProfile& profile, const Kernel& kernel, int attribute) {
+  switch (attribute) {
+    case 0: return kThreadsPerBlock;
+    case 1: case 2: case 3: return 0;  // static shared, constant and local memory
+    case 4: return kRegistersPerThread;
+    case 5: case 6: return static_cast<int>(profile.compute_major * 10 + profile.compute_minor);
+    case 7: return 0;  // cache mode
+    case 8: return kernel.dynamic_shared_limit;
+    case 9: return kernel.shared_carveout;
+    default: break;
+  }
+  if (attribute < 0 || attribute > 15) return std::nullopt;
+  return 0;  // clusters
+}
+
+Code SetKernelAttribute(const DeviceProfile& profile, Kernel& kernel, int attribute, int value) {
+  if (attribute == 8) {
+    if (value < 0 || value > std::max(profile.shared_memory_per_block, profile.shared_memory_per_block_optin))
+      return Code::kInvalidValue;
+    kernel.dynamic_shared_limit = value;
+    return Code::kSuccess;
+  }
+  if (attribute == 9) kernel.shared_carveout = value;
+  return attribute >= 9 && attribute <= 15 ? Code::kSuccess : Code::kInvalidValue;
+}
+
 Code LaunchKernel(Device& device, Kernel& kernel, const LaunchShape& shape, Stream& stream) {
-  constexpr Code kInvalidConfiguration = static_cast<Code>(9);
   constexpr unsigned kLargestBlock[3] = {1024, 1024, 64};
   constexpr unsigned kLargestGrid[3] = {0x7fffffff, 65535, 65535};
   for (int i = 0; i < 3; ++i) {
-    if (shape.grid[i] == 0 || shape.grid[i] > kLargestGrid[i]) return kInvalidConfiguration;
-    if (shape.block[i] == 0 || shape.block[i] > kLargestBlock[i]) return kInvalidConfiguration;
+    if (shape.grid[i] == 0 || shape.grid[i] > kLargestGrid[i]) return Code::kInvalidConfiguration;
+    if (shape.block[i] == 0 || shape.block[i] > kLargestBlock[i]) return Code::kInvalidConfiguration;
   }
-  if (shape.block[0] * shape.block[1] * shape.block[2] > kThreadsPerBlock) return kInvalidConfiguration;
+  if (shape.block[0] * shape.block[1] * shape.block[2] > kThreadsPerBlock) return Code::kInvalidConfiguration;
   if (shape.shared_memory > static_cast<std::size_t>(kernel.dynamic_shared_limit.load(std::memory_order_relaxed)))
     return Code::kInvalidValue;
   device.statistics.launches.fetch_add(1, std::memory_order_relaxed);

@@ -4,12 +4,14 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <shared_mutex>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "base/units.h"
+#include "device/profile.h"
 #include "phantom/core/address_space.h"
 #include "phantom/core/code.h"
 
@@ -63,7 +65,11 @@ class Kernels {
 // Of the process. Libraries register their kernels when they are loaded, which is no use of the device yet.
 Kernels& TheKernels();
 
-// kInvalidValue: shared memory beyond what the kernel may have; 9 (invalid configuration): dimensions beyond the device's.
+// By number, as CUfunction_attribute and cudaFuncAttribute have them; nullopt: no such attribute.
+std::optional<int> KernelAttribute(const DeviceProfile& profile, const Kernel& kernel, int attribute);
+Code SetKernelAttribute(const DeviceProfile& profile, Kernel& kernel, int attribute, int value);
+
+// kInvalidValue: shared memory beyond what the kernel may have; kInvalidConfiguration: dimensions beyond the device's.
 Code LaunchKernel(Device& device, Kernel& kernel, const LaunchShape& shape, Stream& stream);
 
 }  // namespace ebbtide::phantom

@@ -144,4 +144,10 @@ void Stream::Delay(const Entry& entry) const {
   if (config.real_time) std::this_thread::sleep_until(device_.start + std::chrono::nanoseconds(entry.end));
 }
 
+Code SubmitHostFunction(Stream& stream, std::function<void()> function) {
+  TheDevice().statistics.host_functions.fetch_add(1, std::memory_order_relaxed);
+  stream.Submit({.name = "host function", .work = std::move(function)});
+  return Code::kSuccess;
+}
+
 }  // namespace ebbtide::phantom

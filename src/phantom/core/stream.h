@@ -15,6 +15,7 @@
 
 #include "base/units.h"
 #include "phantom/core/clock.h"
+#include "phantom/core/code.h"
 #include "phantom/core/race.h"
 
 namespace ebbtide::phantom {
@@ -112,6 +113,9 @@ class Stream : public std::enable_shared_from_this<Stream> {
   std::atomic<std::uint64_t> submitted_{0};
   std::atomic<std::uint64_t> completed_{0};
 };
+
+// A function of the program, in the stream's thread, never in the caller's.
+Code SubmitHostFunction(Stream& stream, std::function<void()> function);
 
 // Lower numbers go first, in the sense that the device may give them its next free unit; here all are alike.
 inline constexpr int kLeastPriority = 0;

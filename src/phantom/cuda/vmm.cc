@@ -51,6 +51,10 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle* out, size_t bytes, const CUme
   Device& device = TheDevice();
   Vmm::Handle handle = 0;
   Code code = device.vmm.Create(Size(bytes), share, handle);
+  if (code == Code::kOutOfMemory) {  // the driver then takes back what its pools do not use
+    device.pools.ReleaseUnused();
+    code = device.vmm.Create(Size(bytes), share, handle);
+  }
   if (code == Code::kSuccess) device.statistics.allocations.Add(Size(bytes));
   if (code == Code::kOutOfMemory) device.statistics.out_of_memory.Add(Size(bytes));
   if (code != Code::kSuccess) return Answer(code);

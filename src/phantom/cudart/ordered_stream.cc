@@ -3,21 +3,11 @@
 
 using namespace ebbtide::phantom;
 
-namespace {
-
-// Host functions run in the stream's thread, never in the caller's.
-Code SubmitHostFunction(Stream& stream, std::function<void()> function) {
-  TheDevice().statistics.host_functions.fetch_add(1, std::memory_order_relaxed);
-  stream.Submit({.name = "host function", .work = std::move(function)});
-  return Code::kSuccess;
-}
-
-}  // namespace
-
 cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
   RUNTIME_DEVICE_CALL("cudaStreamSynchronize", handle);
   RUNTIME_STREAM(stream, handle);
   stream->Synchronize();
+  TheDevice().pools.Synchronized();
   return Return(LostDevice());
 }
 

@@ -16,6 +16,10 @@ cudaError_t CreateStream(cudaStream_t* out, unsigned flags, int priority) {
 
 cudaError_t CreateEvent(cudaEvent_t* out, unsigned flags) {
   if (!out || flags > 7) return Return(Code::kInvalidValue);
+  if (flags & cudaEventInterprocess) {
+    NotModelled("cudaEventCreate of an event for several processes");
+    return Return(Code::kNotSupported);
+  }
   Device& device = TheDevice();
   *out = reinterpret_cast<cudaEvent_t>(device.events.Create(device, flags).get());
   return cudaSuccess;
@@ -90,6 +94,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   std::shared_ptr<Event> found = TheDevice().events.Find(event);
   if (!found) return Return(Code::kInvalidHandle);
   found->Synchronize();
+  TheDevice().pools.Synchronized();
   return Return(LostDevice());
 }
 

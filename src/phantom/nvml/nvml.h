@@ -1,0 +1,31 @@
+// Inside libnvidia-ml: the public header with its functions visible, every form of a function under its own name.
+#pragma once
+
+#define NVML_NO_UNVERSIONED_FUNC_DEFS
+#pragma GCC visibility push(default)
+#include <nvml.h>
+#pragma GCC visibility pop
+
+#include "phantom/core/api.h"
+#include "phantom/core/attributes.h"
+#include "phantom/core/device.h"
+
+namespace ebbtide::phantom {
+
+inline nvmlReturn_t FromCode(Code code) {
+  if (code == Code::kSuccess) return NVML_SUCCESS;
+  return code == Code::kLaunchFailed ? NVML_ERROR_GPU_IS_LOST : NVML_ERROR_UNKNOWN;
+}
+
+// The one device's handle.
+nvmlDevice_t TheHandle();
+std::string UuidText();
+
+}  // namespace ebbtide::phantom
+
+#define NVML_CALL(name, ...) EBB_PHANTOM_CALL(::ebbtide::phantom::FromCode, name __VA_OPT__(, ) __VA_ARGS__)
+
+// Calls about a device, with a place for the answer.
+#define NVML_DEVICE_CALL(name, device, out)  \
+  NVML_CALL(name, device);                   \
+  if (device != TheHandle() || !out) return NVML_ERROR_INVALID_ARGUMENT
