@@ -138,7 +138,7 @@ def _ours(name, batch_size, image_size, seq_len, classes, widths):
     if name == "lstm":
         tokens = torch.empty(batch_size, seq_len or 35, dtype=torch.int64)
         return TokenLSTM(classes or 10000), _token_loss, (tokens, torch.empty_like(tokens))
-    widths = list(widths) or [784, 256, classes or 10]
+    widths = list(widths) or [784, 512, 512, classes or 10]
     if len(widths) < 2:
         raise CaptureError("mlp: expected at least two widths, input and output")
     batch = torch.empty(batch_size, widths[0]), torch.empty(batch_size, dtype=torch.int64)

@@ -36,7 +36,7 @@ TensorId LstmLanguageModel(Builder& b, const Sizes& sizes) {
     x = op::Contiguous(b, op::Transpose(b, x, 0, 1));  // length first
     x = op::Transpose(b, op::Lstm(b, x, weights, kDropout), 0, 1);
   }
-  TensorId logits = nn::Linear(b, "linear", x, kVocabulary);
+  TensorId logits = nn::Linear(b, "output", x, kVocabulary);
   return op::CrossEntropy(b, op::Flatten(b, logits, 0, 1), op::Flatten(b, targets, 0, 1));
 }
 
