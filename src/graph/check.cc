@@ -279,6 +279,9 @@ Status Checker::CheckRead(OpId op, std::size_t which) {
 
 Status Checker::CheckArguments(OpId op) {
   const std::vector<Argument>& arguments = graph_.op(op).arguments;
+  if (arguments.size() > kMostArguments) {
+    return Fail("{}: expected at most {} arguments, found {}", At(op), kMostArguments, arguments.size());
+  }
   for (const Argument& argument : arguments) {
     Status status = CheckText(argument.name, "name");
     if (status) status = std::visit([&](const auto& value) { return CheckValue(op, value); }, argument.value);

@@ -11,14 +11,19 @@
 //   Mutation   changes inputs only.
 //   Release    nothing touches a storage after the op `released_after`. Persistent storages and those of `outputs`
 //              outlive the step and have none.
-//   Arguments  name tensors among the op's inputs and outputs, and have distinct names.
+//   Arguments  name tensors among the op's inputs and outputs, have distinct names, and are at most kMostArguments.
 //   Text       is UTF-8.
 #pragma once
+
+#include <cstddef>
 
 #include "base/result.h"
 #include "graph/graph.h"
 
 namespace ebbtide {
+
+// No operator has a tenth of this; files that claim more only cost memory.
+inline constexpr std::size_t kMostArguments = 1000;
 
 // The first law that the graph breaks, and where: "ops[17] (mm, fc): inputs[1]: expected ...". Linear in the graph.
 Status Check(const TrainingGraph& graph);

@@ -226,6 +226,7 @@ std::vector<Argument> GraphParser::ParseArguments() {
   arguments_.clear();
   in_.BeginObject();
   while (in_.NextKey()) {
+    if (arguments_.size() == kMostArguments) in_.FailWith(fmt::format("more than {} arguments", kMostArguments));
     Argument& argument = arguments_.emplace_back();
     argument.name = in_.key();
     argument.value = ParseValue();

@@ -267,6 +267,16 @@ TEST(CheckArguments, HaveDistinctNames) {
             "ops[1] (mm, fc): argument \"a50\" appears twice");
 }
 
+TEST(CheckArguments, AreNotThousands) {
+  const auto with = [](int count) {
+    return After([count](TrainingGraph& g) {
+      for (int i = 2; i < count; ++i) g.ops[1].arguments.push_back({std::to_string(i), true});
+    });
+  };
+  EXPECT_EQ(with(1000), "valid");
+  EXPECT_EQ(with(1001), "ops[1] (mm, fc): expected at most 1000 arguments, found 1001");
+}
+
 TEST(CheckArguments, NamedValuesAreOfAKnownType) {
   EXPECT_EQ(After([](TrainingGraph& g) { g.ops[2].arguments[1].value = Named{"generator", "cpu"}; }),
             "ops[2] (sum): argument \"dtype\": expected a dtype, device, layout or memory_format, found \"generator\"");

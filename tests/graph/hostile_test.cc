@@ -95,6 +95,10 @@ TEST(HostileGraph, ClaimsOfHugeThings) {
             "bad.json: storages[0].released_after: expected the number of an op, found 2147483648");
   EXPECT_EQ(Complaint(Graph(R"("outputs": [4000000000])")),
             "bad.json: outputs[0]: expected the number of a tensor, found 4000000000");
+  std::string arguments = "\"x\": 0";
+  for (int i = 0; i < 1'000'000; ++i) arguments += ", \"x\": 0";
+  EXPECT_EQ(Complaint(Graph("\"ops\": [{\"kind\": \"a\", \"arguments\": {" + arguments + "}}]")),
+            "bad.json: ops[0].arguments.x: more than 1000 arguments");
   const auto shape = [](const std::string& dims) {
     return Complaint(Graph(R"("storages": [{"kind": "input", "bytes": 16}], "tensors": [{"storage": 0, "dtype": "int8", )"
                            R"("shape": )" + dims + "}]"));
