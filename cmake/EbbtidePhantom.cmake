@@ -12,6 +12,9 @@
 # second time with CUDA_API_PER_THREAD_DEFAULT_STREAM, which renames what they define to its _ptds and _ptsz forms.
 # VERSION_NODE: the version that the symbols carry, as programs linked against the real library ask for it.
 
+define_property(GLOBAL PROPERTY EBBTIDE_PHANTOM_LIBRARIES BRIEF_DOCS "Those of both generations")
+define_property(GLOBAL PROPERTY EBBTIDE_PHANTOM_LIBRARIES12 BRIEF_DOCS "Those of CUDA 12")
+define_property(GLOBAL PROPERTY EBBTIDE_PHANTOM_LIBRARIES13 BRIEF_DOCS "Those of CUDA 13")
 set(EBBTIDE_PHANTOM_FOLDER ${PROJECT_BINARY_DIR}/phantom)
 
 function(ebbtide_phantom_library folder)
@@ -64,12 +67,12 @@ function(ebbtide_phantom_library folder)
   add_library(${target} SHARED ${objects} ${generated}/stubs.cc)
   target_link_libraries(${target} PRIVATE ebbtide_phantom Threads::Threads ${CMAKE_DL_LIBS})
   target_compile_options(${target} PRIVATE -fvisibility=hidden)
-  target_link_options(${target} PRIVATE -Wl,--exclude-libs,ALL -Wl,--version-script=${generated}/exports.map
-                      -Wl,-soname,${arg_SONAME})
+  target_link_options(${target} PRIVATE -Wl,--exclude-libs,ALL -Wl,--version-script=${generated}/exports.map)
   set_target_properties(${target} PROPERTIES
-    PREFIX "" SUFFIX "" OUTPUT_NAME ${arg_SONAME} NO_SONAME ON LINK_DEPENDS ${generated}/exports.map
+    PREFIX "" SUFFIX "" OUTPUT_NAME ${arg_SONAME} LINK_DEPENDS ${generated}/exports.map
     BUILD_RPATH_USE_ORIGIN ON BUILD_RPATH "$ORIGIN/.." INSTALL_RPATH "$ORIGIN/..")
 
+  set_property(GLOBAL APPEND PROPERTY EBBTIDE_PHANTOM_LIBRARIES${arg_GENERATION} ${target})
   if(arg_GENERATION)
     set(place cu${arg_GENERATION})
   else()
