@@ -66,12 +66,18 @@ Result<TrainingGraph> Load(const ModelFlags& model, const OutputFlags& output) {
     EBB_RETURN_IF_ERROR(Refuse(model.elementwise, model, "whose operators PyTorch knows"));
     return CaptureAndLoad(model, output);
   }
-  if (model.model.ends_with(".json") || model.model.ends_with(".json.gz")) {
+  const bool is_graph = model.model.ends_with(".json") || model.model.ends_with(".json.gz");
+  const bool is_onnx = model.model.ends_with(".onnx");
+  if (is_graph) {
     std::vector<const CLI::Option*> flags = model.shaping;
     flags.push_back(model.elementwise);
     for (const CLI::Option* flag : flags) {
       EBB_RETURN_IF_ERROR(Refuse(flag, model, "a graph whose shapes and optimizer are fixed"));
     }
+  } else if (is_onnx) {
+    EBB_RETURN_IF_ERROR(Refuse(model.widths, model, "which has its own layers"));
+  } else {
+    EBB_RETURN_IF_ERROR(Refuse(model.elementwise, model, "whose operators are all known"));
   }
   EBB_RETURN_IF_ERROR(CheckOptimizer(model));
   return model::LoadModel(model.model, model.options);
