@@ -1,4 +1,5 @@
-// OPT (Zhang et al. 2022), transformers' OPTForCausalLM.
+// OPT (Zhang et al. 2022), transformers' OPTForCausalLM. The random number that it draws before every layer, to drop
+// none, is not recorded.
 #include "model/zoo/language.h"
 
 namespace ebbtide::model::zoo {
