@@ -55,12 +55,14 @@ class DeepNetwork {
     const StorageId storage(graph_.storages.size());
     graph_.storages.push_back({*ElementCount(shape) * 4, kind, name, OpId()});
     Dims stride = *ContiguousStride(shape);
-    graph_.tensors.push_back({.storage = storage, .shape = std::move(shape), .stride = std::move(stride), .name = std::move(name)});
+    graph_.tensors.push_back(
+        {.storage = storage, .shape = std::move(shape), .stride = std::move(stride), .name = std::move(name)});
     return TensorId(graph_.tensors.size() - 1);
   }
   TensorId NewActivation() { return NewTensor(StorageKind::kActivation, {32, 64, 56, 56}); }
 
-  Op& NewOp(std::string kind, Phase phase, const Layer& layer, std::vector<TensorId> inputs, std::vector<TensorId> outputs) {
+  Op& NewOp(std::string kind, Phase phase, const Layer& layer, std::vector<TensorId> inputs,
+            std::vector<TensorId> outputs) {
     Op& op = graph_.ops.emplace_back();
     op.schema = "aten::" + kind + ".default";
     op.kind = std::move(kind);
@@ -82,12 +84,14 @@ class DeepNetwork {
     layer.y = NewActivation();
     layer.normal = NewActivation();
     Op& convolution = NewOp("convolution", Phase::kForward, layer, {x, layer.weight}, {layer.y});
-    convolution.arguments = {{"input", x}, {"weight", layer.weight}, {"bias", {}}, {"stride", Dims{1, 1}},
-                             {"padding", Dims{1, 1}}, {"dilation", Dims{1, 1}}, {"transposed", false},
-                             {"output_padding", Dims{0, 0}}, {"groups", std::int64_t{1}}};
+    convolution.arguments = {{"input", x},           {"weight", layer.weight},       {"bias", {}},
+                             {"stride", Dims{1, 1}}, {"padding", Dims{1, 1}},        {"dilation", Dims{1, 1}},
+                             {"transposed", false},  {"output_padding", Dims{0, 0}}, {"groups", std::int64_t{1}}};
     convolution.flops = 2LL * 32 * 64 * 56 * 56 * 64 * 9;
-    NewOp("native_batch_norm", Phase::kForward, layer, {layer.y, layer.scale}, {layer.normal, layer.mean, layer.deviation})
-        .arguments = {{"input", layer.y}, {"weight", layer.scale}, {"bias", {}}, {"training", true}, {"momentum", 0.1}, {"eps", 1e-5}};
+    NewOp("native_batch_norm", Phase::kForward, layer, {layer.y, layer.scale},
+          {layer.normal, layer.mean, layer.deviation})
+        .arguments = {{"input", layer.y}, {"weight", layer.scale}, {"bias", {}},
+                      {"training", true}, {"momentum", 0.1},       {"eps", 1e-5}};
     graph_.tensors.push_back(graph_.tensor(layer.normal));
     layer.active = TensorId(graph_.tensors.size() - 1);
     Op& relu = NewOp("relu_", Phase::kForward, layer, {layer.normal}, {layer.active});
@@ -104,14 +108,21 @@ class DeepNetwork {
     const TensorId after_norm = NewActivation();
     NewOp("native_batch_norm_backward", Phase::kBackward, layer,
           {after_relu, layer.y, layer.scale, layer.mean, layer.deviation}, {after_norm})
-        .arguments = {{"grad_out", after_relu}, {"input", layer.y}, {"weight", layer.scale}, {"save_mean", layer.mean},
-                      {"save_invstd", layer.deviation}, {"train", true}, {"eps", 1e-5},
+        .arguments = {{"grad_out", after_relu},
+                      {"input", layer.y},
+                      {"weight", layer.scale},
+                      {"save_mean", layer.mean},
+                      {"save_invstd", layer.deviation},
+                      {"train", true},
+                      {"eps", 1e-5},
                       {"output_mask", std::vector<bool>{true, true, true}}};
     const TensorId out = NewActivation();
     layer.weight_gradient = NewTensor(StorageKind::kGradient, {64, 64, 3, 3});
-    NewOp("convolution_backward", Phase::kBackward, layer, {after_norm, layer.x, layer.weight}, {out, layer.weight_gradient})
-        .arguments = {{"grad_output", after_norm}, {"input", layer.x}, {"weight", layer.weight}, {"stride", Dims{1, 1}},
-                      {"padding", Dims{1, 1}}, {"output_mask", std::vector<bool>{true, true, false}}};
+    NewOp("convolution_backward", Phase::kBackward, layer, {after_norm, layer.x, layer.weight},
+          {out, layer.weight_gradient})
+        .arguments = {{"grad_output", after_norm}, {"input", layer.x},
+                      {"weight", layer.weight},    {"stride", Dims{1, 1}},
+                      {"padding", Dims{1, 1}},     {"output_mask", std::vector<bool>{true, true, false}}};
     return out;
   }
 
@@ -202,10 +213,11 @@ Measurement InChild(const std::function<Measurement()>& function) {
 Measurement Repeat(int times, const std::string& path) {
   std::vector<Measurement> all;
   for (int i = 0; i < times; ++i) all.push_back(InChild([&] { return MeasureFile(path); }));
-  Measurement median = *std::min_element(
-      all.begin(), all.end(), [](const auto& a, const auto& b) { return a.wall_seconds < b.wall_seconds; });
+  Measurement median = *std::min_element(all.begin(), all.end(),
+                                         [](const auto& a, const auto& b) { return a.wall_seconds < b.wall_seconds; });
   for (std::size_t stage = 0; stage < Measurement::kStages; ++stage) {
-    std::sort(all.begin(), all.end(), [&](const auto& a, const auto& b) { return a.seconds[stage] < b.seconds[stage]; });
+    std::sort(all.begin(), all.end(),
+              [&](const auto& a, const auto& b) { return a.seconds[stage] < b.seconds[stage]; });
     median.seconds[stage] = all[all.size() / 2].seconds[stage];
   }
   return median;
@@ -237,7 +249,8 @@ int Main() {
     }
     fmt::print("{:>13.2f}x\n", seconds_of(results[2]) / seconds_of(results[0]) / 100);
   };
-  fmt::print("{:<26}{:>12}{:>12}{:>12}{:>14}\n", "nanoseconds per op", "10^4 ops", "10^5 ops", "10^6 ops", "10^6 : 10^4");
+  fmt::print("{:<26}{:>12}{:>12}{:>12}{:>14}\n", "nanoseconds per op", "10^4 ops", "10^5 ops", "10^6 ops",
+             "10^6 : 10^4");
   print_row("read, check and liveness", [](const Measurement& m) { return m.seconds[0] + m.seconds[2]; });
   for (std::size_t stage = 0; stage < Measurement::kStages; ++stage) {
     print_row(Measurement::kNames[stage], [stage](const Measurement& m) { return m.seconds[stage]; });
@@ -248,9 +261,8 @@ int Main() {
   for (const std::string& path : {largest, largest + ".gz"}) {
     const Measurement result = path == largest ? results[2] : Repeat(3, path);
     fmt::print("{:<14}{:>12}{:>12.2f}{:>12.2f}{:>12.2f}{:>13.2f}x\n", path.ends_with(".gz") ? "gzip" : "plain",
-               FormatBytes(static_cast<Bytes>(fs::file_size(path))), result.wall_seconds, result.seconds[0] + result.seconds[2],
-               result.peak_bytes / 1e9,
-               result.peak_bytes / text_bytes);
+               FormatBytes(static_cast<Bytes>(fs::file_size(path))), result.wall_seconds,
+               result.seconds[0] + result.seconds[2], result.peak_bytes / 1e9, result.peak_bytes / text_bytes);
   }
   fs::remove_all(folder);
   return 0;

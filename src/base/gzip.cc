@@ -49,7 +49,9 @@ std::size_t SizeHint(std::string_view compressed, std::size_t most) {
 bool IsGzip(std::string_view content) { return content.starts_with("\x1f\x8b"); }
 
 Result<std::string> Gunzip(std::string_view compressed, Bytes limit) {
-  const auto allowed_after = [](std::size_t consumed) { return kGzipSlack + kGzipRatio * static_cast<Bytes>(consumed); };
+  const auto allowed_after = [](std::size_t consumed) {
+    return kGzipSlack + kGzipRatio * static_cast<Bytes>(consumed);
+  };
   Inflater inflater;
   z_stream& stream = *inflater;
   std::string text;

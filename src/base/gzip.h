@@ -11,7 +11,7 @@
 namespace ebbtide {
 
 // A gzip file may claim any size, a thousandfold of its own. At every point of the stream the text so far may be no
-// longer than kGzipSlack + kGzipRatio times the compressed bytes it came from. Graphs as JSON compress 15 to 40 times
+// longer than kGzipSlack + kGzipRatio times the compressed bytes it came from. Graphs as JSON compress 10 to 20 times
 // as a whole; the slack covers stretches of equal lines.
 inline constexpr Bytes kGzipSlack = 64 * kMiB;
 inline constexpr Bytes kGzipRatio = 100;

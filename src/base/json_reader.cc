@@ -104,13 +104,19 @@ JsonReader::Type JsonReader::Peek() {
   if (position_ >= text_.size()) return Type::kNone;
   const char c = text_[position_];
   switch (c) {
-    case '{': return Type::kObject;
-    case '[': return Type::kList;
-    case '"': return Type::kString;
-    case 'n': return Type::kNull;
+    case '{':
+      return Type::kObject;
+    case '[':
+      return Type::kList;
+    case '"':
+      return Type::kString;
+    case 'n':
+      return Type::kNull;
     case 't':
-    case 'f': return Type::kBool;
-    default: return IsDigit(c) || c == '-' ? Type::kNumber : Type::kNone;
+    case 'f':
+      return Type::kBool;
+    default:
+      return IsDigit(c) || c == '-' ? Type::kNumber : Type::kNone;
   }
 }
 
@@ -353,9 +359,8 @@ std::string JsonReader::Found(std::size_t position) const {
   if (rest[0] == '[') return "a list";
   if (rest[0] == '"') return Quoted(rest.substr(1, std::min(rest.find('"', 1), rest.size()) - 1));
   constexpr std::size_t kLongest = 40;
-  const auto word = std::find_if_not(rest.begin(), rest.end(), [](unsigned char c) {
-    return std::isalnum(c) || c == '+' || c == '-' || c == '.';
-  });
+  const auto word = std::find_if_not(
+      rest.begin(), rest.end(), [](unsigned char c) { return std::isalnum(c) || c == '+' || c == '-' || c == '.'; });
   const auto length = static_cast<std::size_t>(word - rest.begin());
   if (length == 0) return Quoted(rest.substr(0, std::max<std::size_t>(Utf8CharacterLength(rest), 1)));
   return std::string(rest.substr(0, std::min(length, kLongest))) + (length > kLongest ? "..." : "");
@@ -376,41 +381,6 @@ std::string JsonReader::Place() const {
     }
   }
   return place;
-}
-
-JsonFields::JsonFields(JsonReader& in, std::span<const Field> fields, std::string_view expected)
-    : in_(in), fields_(fields) {
-  assert(fields.size() <= 32);
-  in_.BeginObject(expected);
-}
-
-int JsonFields::Next() {
-  if (!in_.NextKey()) {
-    if (!in_.ok()) return -1;
-    for (std::size_t i = 0; i < fields_.size(); ++i) {
-      if (fields_[i].required && (seen_ >> i & 1) == 0) {
-        in_.FailWith(fmt::format("expected a key \"{}\" in this object", fields_[i].name));
-        break;
-      }
-    }
-    return -1;
-  }
-  const std::string_view key = in_.key();
-  for (std::size_t tried = 0; tried < fields_.size(); ++tried) {
-    const std::size_t i = (guess_ + tried) % fields_.size();
-    if (fields_[i].name != key) continue;
-    if (seen_ >> i & 1) {
-      in_.FailWith("this key appears twice in its object");
-      return -1;
-    }
-    seen_ |= std::uint32_t{1} << i;
-    guess_ = i + 1;
-    return static_cast<int>(i);
-  }
-  std::string known;
-  for (const Field& field : fields_) known += (known.empty() ? "" : ", ") + std::string(field.name);
-  in_.FailWith("unknown key; known here are " + known);
-  return -1;
 }
 
 }  // namespace ebbtide

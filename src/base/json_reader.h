@@ -17,7 +17,6 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 
@@ -44,7 +43,7 @@ class JsonReader {
   Type Peek();
 
   void BeginObject(std::string_view expected = "an object");
-  bool NextKey();                                // false: the object has ended
+  bool NextKey();                                     // false: the object has ended
   std::string_view key() const { return Top().key; }  // until the next call of NextKey
   void BeginList(std::string_view expected = "a list");
   bool NextItem();  // false: the list has ended
@@ -100,30 +99,6 @@ class JsonReader {
   std::array<Frame, kDeepest> frames_;
   std::string scratch_;
   std::optional<Error> error_;
-};
-
-// The keys that an object may have, and a loop over those that it has:
-//
-//   JsonFields fields(in, kFields);
-//   for (int field; (field = fields.Next()) >= 0;) switch (field) { case 0: ... }
-//
-// Unknown and repeated keys are errors, and at the end of the object missing ones that are required.
-class JsonFields {
- public:
-  struct Field {
-    std::string_view name;
-    bool required = false;
-  };
-
-  // At most 32 fields. Begins the object.
-  JsonFields(JsonReader& in, std::span<const Field> fields, std::string_view expected = "an object");
-  int Next();  // which field comes next; -1: none
-
- private:
-  JsonReader& in_;
-  std::span<const Field> fields_;
-  std::uint32_t seen_ = 0;
-  std::size_t guess_ = 0;  // writers keep an order: the field after the last one comes next
 };
 
 }  // namespace ebbtide

@@ -105,7 +105,8 @@ const std::string* FindRepeatedName(const std::vector<Argument>& arguments) {
   std::vector<const std::string*> names(arguments.size());
   std::transform(arguments.begin(), arguments.end(), names.begin(), [](const Argument& a) { return &a.name; });
   std::sort(names.begin(), names.end(), [](const auto* a, const auto* b) { return *a < *b; });
-  const auto twice = std::adjacent_find(names.begin(), names.end(), [](const auto* a, const auto* b) { return *a == *b; });
+  const auto twice =
+      std::adjacent_find(names.begin(), names.end(), [](const auto* a, const auto* b) { return *a == *b; });
   return twice == names.end() ? nullptr : *twice;
 }
 
@@ -116,8 +117,8 @@ Status CheckText(std::string_view text, std::string_view what) {
 
 Status Checker::CheckCounts() {
   constexpr std::size_t kMost = std::numeric_limits<std::int32_t>::max();
-  const std::size_t most = std::max({graph_.storages.size(), graph_.tensors.size(), graph_.ops.size(),
-                                     graph_.scalars.size()});
+  const std::size_t most =
+      std::max({graph_.storages.size(), graph_.tensors.size(), graph_.ops.size(), graph_.scalars.size()});
   if (most > kMost) return Fail("expected at most {} storages, tensors, ops and scalars, found {}", kMost, most);
   return {};
 }

@@ -31,7 +31,7 @@ std::string Describe(const TrainingGraph& graph, std::span<const OpId> cycle) {
 Status CheckNoCycle(const TrainingGraph& graph, std::span<const OpId> yielder) {
   enum class State : std::uint8_t { kNew, kOnPath, kDone };
   std::vector<State> state(graph.ops.size(), State::kNew);
-  std::vector<OpId> path;              // each op needs the next
+  std::vector<OpId> path;               // each op needs the next
   std::vector<std::size_t> next_input;  // of each op on the path
   for (std::size_t root = 0; root < graph.ops.size(); ++root) {
     if (state[root] != State::kNew) continue;

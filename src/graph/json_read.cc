@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "base/file.h"
+#include "base/json_fields.h"
 #include "base/json_reader.h"
-#include "base/json_text.h"
 #include "graph/check.h"
 #include "graph/json.h"
 #include "graph/names.h"
@@ -88,8 +88,8 @@ class GraphParser {
 
 void GraphParser::ParseRoot() {
   enum { kFormat, kVersion, kName, kMeta, kScalars, kStorages, kTensors, kOps, kOutputs };
-  static constexpr Field kFields[] = {{"format", true}, {"version", true}, {"name"},  {"meta"},    {"scalars"},
-                                      {"storages"},     {"tensors"},       {"ops"},   {"outputs"}};
+  static constexpr Field kFields[] = {{"format", true}, {"version", true}, {"name"}, {"meta"},   {"scalars"},
+                                      {"storages"},     {"tensors"},       {"ops"},  {"outputs"}};
   JsonFields fields(in_, kFields);
   for (int field; (field = fields.Next()) >= 0;) {
     switch (field) {
@@ -105,13 +105,27 @@ void GraphParser::ParseRoot() {
         }
         break;
       }
-      case kName: graph_.name = in_.String(); break;
-      case kMeta: ParseMeta(); break;
-      case kScalars: ParseAll(graph_.scalars, &GraphParser::ParseScalar); break;
-      case kStorages: ParseAll(graph_.storages, &GraphParser::ParseStorage); break;
-      case kTensors: ParseAll(graph_.tensors, &GraphParser::ParseTensor); break;
-      case kOps: ParseAll(graph_.ops, &GraphParser::ParseOp); break;
-      case kOutputs: graph_.outputs = ParseTensorIds(); break;
+      case kName:
+        graph_.name = in_.String();
+        break;
+      case kMeta:
+        ParseMeta();
+        break;
+      case kScalars:
+        ParseAll(graph_.scalars, &GraphParser::ParseScalar);
+        break;
+      case kStorages:
+        ParseAll(graph_.storages, &GraphParser::ParseStorage);
+        break;
+      case kTensors:
+        ParseAll(graph_.tensors, &GraphParser::ParseTensor);
+        break;
+      case kOps:
+        ParseAll(graph_.ops, &GraphParser::ParseOp);
+        break;
+      case kOutputs:
+        graph_.outputs = ParseTensorIds();
+        break;
     }
   }
 }
@@ -132,8 +146,12 @@ Scalar GraphParser::ParseScalar() {
   JsonFields fields(in_, kFields, "a scalar: an object");
   for (int field; (field = fields.Next()) >= 0;) {
     switch (field) {
-      case kName: scalar.name = in_.String(); break;
-      case kValue: scalar.value = ParseScalarValue(); break;
+      case kName:
+        scalar.name = in_.String();
+        break;
+      case kValue:
+        scalar.value = ParseScalarValue();
+        break;
     }
   }
   return scalar;
@@ -159,9 +177,15 @@ Storage GraphParser::ParseStorage() {
       case kKind:
         storage.kind = ParseEnum(StorageKindFromName, "a kind of storage (\"parameter\", \"activation\", ...)");
         break;
-      case kBytes: storage.bytes = Count("a number of bytes"); break;
-      case kName: storage.name = in_.String(); break;
-      case kReleasedAfter: storage.released_after = ParseId<OpId>("the number of an op"); break;
+      case kBytes:
+        storage.bytes = Count("a number of bytes");
+        break;
+      case kName:
+        storage.name = in_.String();
+        break;
+      case kReleasedAfter:
+        storage.released_after = ParseId<OpId>("the number of an op");
+        break;
     }
   }
   return storage;
@@ -176,12 +200,24 @@ Tensor GraphParser::ParseTensor() {
   JsonFields fields(in_, kFields, "a tensor: an object");
   for (int field; (field = fields.Next()) >= 0;) {
     switch (field) {
-      case kStorage: tensor.storage = ParseId<StorageId>("the number of a storage"); break;
-      case kDType: tensor.dtype = ParseEnum(DTypeFromName, "a dtype (\"float32\", \"int64\", ...)"); break;
-      case kShape: tensor.shape = ParseDims(); break;
-      case kStride: tensor.stride = ParseDims(), strided = true; break;
-      case kOffset: tensor.offset = Count("a number of elements"); break;
-      case kName: tensor.name = in_.String(); break;
+      case kStorage:
+        tensor.storage = ParseId<StorageId>("the number of a storage");
+        break;
+      case kDType:
+        tensor.dtype = ParseEnum(DTypeFromName, "a dtype (\"float32\", \"int64\", ...)");
+        break;
+      case kShape:
+        tensor.shape = ParseDims();
+        break;
+      case kStride:
+        tensor.stride = ParseDims(), strided = true;
+        break;
+      case kOffset:
+        tensor.offset = Count("a number of elements");
+        break;
+      case kName:
+        tensor.name = in_.String();
+        break;
     }
   }
   if (!strided && in_.ok()) {
@@ -194,29 +230,66 @@ Tensor GraphParser::ParseTensor() {
 
 Op GraphParser::ParseOp() {
   enum {
-    kKind, kPhase, kLayer, kInputs, kOutputs, kMutated, kSchema, kArguments, kFlops, kWorkspace, kTime, kRandom,
+    kKind,
+    kPhase,
+    kLayer,
+    kInputs,
+    kOutputs,
+    kMutated,
+    kSchema,
+    kArguments,
+    kFlops,
+    kWorkspace,
+    kTime,
+    kRandom,
     kDeterministic
   };
-  static constexpr Field kFields[] = {{"kind", true}, {"phase"},     {"layer"},   {"inputs"},    {"outputs"},
-                                      {"mutated"},    {"schema"},    {"arguments"}, {"flops"},   {"workspace"},
-                                      {"time_ns"},    {"random"},    {"deterministic"}};
+  static constexpr Field kFields[] = {{"kind", true}, {"phase"},  {"layer"},        {"inputs"}, {"outputs"},
+                                      {"mutated"},    {"schema"}, {"arguments"},    {"flops"},  {"workspace"},
+                                      {"time_ns"},    {"random"}, {"deterministic"}};
   Op op;
   JsonFields fields(in_, kFields, "an op: an object");
   for (int field; (field = fields.Next()) >= 0;) {
     switch (field) {
-      case kKind: op.kind = in_.String(); break;
-      case kPhase: op.phase = ParseEnum(PhaseFromName, "\"forward\", \"backward\" or \"update\""); break;
-      case kLayer: op.layer = in_.String(); break;
-      case kInputs: op.inputs = ParseTensorIds(); break;
-      case kOutputs: op.outputs = ParseTensorIds(); break;
-      case kMutated: op.mutated = ParseTensorIds(); break;
-      case kSchema: op.schema = in_.String(); break;
-      case kArguments: op.arguments = ParseArguments(); break;
-      case kFlops: op.flops = Count("a number of operations"); break;
-      case kWorkspace: op.workspace = Count("a number of bytes"); break;
-      case kTime: op.time = Count("a number of nanoseconds"); break;
-      case kRandom: op.random = in_.Bool(); break;
-      case kDeterministic: op.deterministic = in_.Bool(); break;
+      case kKind:
+        op.kind = in_.String();
+        break;
+      case kPhase:
+        op.phase = ParseEnum(PhaseFromName, "\"forward\", \"backward\" or \"update\"");
+        break;
+      case kLayer:
+        op.layer = in_.String();
+        break;
+      case kInputs:
+        op.inputs = ParseTensorIds();
+        break;
+      case kOutputs:
+        op.outputs = ParseTensorIds();
+        break;
+      case kMutated:
+        op.mutated = ParseTensorIds();
+        break;
+      case kSchema:
+        op.schema = in_.String();
+        break;
+      case kArguments:
+        op.arguments = ParseArguments();
+        break;
+      case kFlops:
+        op.flops = Count("a number of operations");
+        break;
+      case kWorkspace:
+        op.workspace = Count("a number of bytes");
+        break;
+      case kTime:
+        op.time = Count("a number of nanoseconds");
+        break;
+      case kRandom:
+        op.random = in_.Bool();
+        break;
+      case kDeterministic:
+        op.deterministic = in_.Bool();
+        break;
     }
   }
   return op;
@@ -236,13 +309,20 @@ std::vector<Argument> GraphParser::ParseArguments() {
 
 Value GraphParser::ParseValue() {
   switch (in_.Peek()) {
-    case Type::kNull: in_.Null(); return {};
-    case Type::kBool: return in_.Bool();
-    case Type::kString: return std::string(in_.String());
-    case Type::kList: return ParseListValue();
-    case Type::kObject: return ParseObjectValue();
+    case Type::kNull:
+      in_.Null();
+      return {};
+    case Type::kBool:
+      return in_.Bool();
+    case Type::kString:
+      return std::string(in_.String());
+    case Type::kList:
+      return ParseListValue();
+    case Type::kObject:
+      return ParseObjectValue();
     case Type::kNumber:
-    case Type::kNone: break;
+    case Type::kNone:
+      break;
   }
   const JsonReader::Number number = in_.AnyNumber("a value");
   return number.is_integer ? Value(number.integer) : Value(number.real);
@@ -278,14 +358,29 @@ Value GraphParser::ParseObjectValue() {
   JsonFields fields(in_, kFields);
   for (int field; (field = fields.Next()) >= 0; ++keys) {
     switch (field) {
-      case kTensor: value = ParseId<TensorId>("the number of a tensor"); break;
-      case kTensors: value = ParseTensorList(); break;
-      case kScalar: value = ParseId<ScalarId>("the number of a scalar"); break;
-      case kScalars: value = ParseScalarList(); break;
-      case kFloat: value = ParseInfinityOrNan(); break;
-      case kFloats: value = ParseFloats(); break;
-      case kBools: value = ParseBools(); break;
-      default: value = Named{std::string(kFields[field].name), std::string(in_.String())};
+      case kTensor:
+        value = ParseId<TensorId>("the number of a tensor");
+        break;
+      case kTensors:
+        value = ParseTensorList();
+        break;
+      case kScalar:
+        value = ParseId<ScalarId>("the number of a scalar");
+        break;
+      case kScalars:
+        value = ParseScalarList();
+        break;
+      case kFloat:
+        value = ParseInfinityOrNan();
+        break;
+      case kFloats:
+        value = ParseFloats();
+        break;
+      case kBools:
+        value = ParseBools();
+        break;
+      default:
+        value = Named{std::string(kFields[field].name), std::string(in_.String())};
     }
   }
   if (in_.ok() && keys != 1) in_.FailWith(fmt::format("expected an object of one key, found {}", keys));

@@ -1,5 +1,8 @@
 // From a TrainingGraph to its canonical text; see docs/graph-format.md for the order of the keys.
+#include <fmt/format.h>
+
 #include <cmath>
+#include <iterator>
 #include <utility>
 #include <variant>
 
@@ -195,12 +198,7 @@ void AppendGraph(std::string& out, const TrainingGraph& graph, Flush flush) {
     }
     out += "\n  ]";
   };
-  out += "{\n  ";
-  AppendJsonString(out, "format");
-  out += ": ";
-  AppendJsonString(out, kGraphFormat);
-  out += ", \"version\": ";
-  AppendInteger(out, kGraphVersion);
+  fmt::format_to(std::back_inserter(out), "{{\n  \"format\": \"{}\", \"version\": {}", kGraphFormat, kGraphVersion);
   if (!graph.name.empty()) {
     out += ",\n  \"name\": ";
     AppendJsonString(out, graph.name);

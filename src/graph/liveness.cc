@@ -25,9 +25,8 @@ std::vector<Lifetime> ComputeLiveness(const TrainingGraph& graph) {
       lifetime.persistent = lifetime.outlives_step = true;
     }
     assert(lifetime.born.valid());
-    lifetime.end = lifetime.outlives_step
-                       ? end
-                       : OpId(std::max(lifetime.last_use, graph.storages[i].released_after).index() + 1);
+    lifetime.end =
+        lifetime.outlives_step ? end : OpId(std::max(lifetime.last_use, graph.storages[i].released_after).index() + 1);
   }
   return lifetimes;
 }

@@ -60,7 +60,8 @@ std::vector<KindSummary> SummarizeKinds(const TrainingGraph& graph) {
   }
   const auto total = [](const KindSummary& kind) { return kind.ops[0] + kind.ops[1] + kind.ops[2]; };
   std::sort(kinds.begin(), kinds.end(), [&](const KindSummary& a, const KindSummary& b) {
-    return std::tuple(b.flops, total(b), std::string_view(a.kind)) < std::tuple(a.flops, total(a), std::string_view(b.kind));
+    return std::tuple(b.flops, total(b), std::string_view(a.kind)) <
+           std::tuple(a.flops, total(a), std::string_view(b.kind));
   });
   return kinds;
 }
@@ -109,8 +110,13 @@ Summary Summarize(const TrainingGraph& graph, std::size_t largest) {
   for (const StorageId id : Largest(graph, largest)) {
     const Storage& storage = graph.storage(id);
     StorageSummary& entry = summary.largest.emplace_back();
-    entry = {.storage = id, .bytes = storage.bytes, .kind = storage.kind, .name = storage.name, .shape = {},
-             .producer = producers[id.index()], .saved = saved[id.index()]};
+    entry = {.storage = id,
+             .bytes = storage.bytes,
+             .kind = storage.kind,
+             .name = storage.name,
+             .shape = {},
+             .producer = producers[id.index()],
+             .saved = saved[id.index()]};
     if (!first_tensors[id.index()].valid()) continue;
     const Tensor& tensor = graph.tensor(first_tensors[id.index()]);
     entry.shape = tensor.shape;

@@ -20,9 +20,13 @@ using Type = JsonReader::Type;
 // Any document, as nlohmann would hold it. The depth is bounded by the reader.
 Json ReadAny(JsonReader& in) {
   switch (in.Peek()) {
-    case Type::kNull: in.Null(); return nullptr;
-    case Type::kBool: return in.Bool();
-    case Type::kString: return std::string(in.String());
+    case Type::kNull:
+      in.Null();
+      return nullptr;
+    case Type::kBool:
+      return in.Bool();
+    case Type::kString:
+      return std::string(in.String());
     case Type::kObject: {
       Json object = Json::object();
       in.BeginObject();
@@ -39,7 +43,8 @@ Json ReadAny(JsonReader& in) {
       return list;
     }
     case Type::kNumber:
-    case Type::kNone: break;
+    case Type::kNone:
+      break;
   }
   const JsonReader::Number number = in.AnyNumber("a value");
   return number.is_integer ? Json(number.integer) : Json(number.real);
@@ -74,18 +79,16 @@ TEST(JsonReader, ReadsEscapes) {
   EXPECT_EQ(Read(R"("\" \\ \/ \b \f \n \r \t")"), Json("\" \\ / \b \f \n \r \t"));
   EXPECT_EQ(Read(R"("\u0041\u00e9\u6d77\ud83c\udf0a")"), Json("A\xC3\xA9\xE6\xB5\xB7\xF0\x9F\x8C\x8A"));
   EXPECT_EQ(Read("\"\xC3\xA9\\\"\xC3\xA9\""), Json("\xC3\xA9\"\xC3\xA9"));
-  for (const char* bad : {R"("\x")", R"("\u12")", R"("\u12g4")", R"("\ud83c")", R"("\ud83c\u0041")", R"("\udf0a")",
-                          R"("\)", R"("\u)", R"("\ud83c\u)", "\"\xC0\x80\"", "\"\xED\xA0\x80\"", "\"\xF4\x90\x80\x80\"",
-                          "\"\xC3", "\"\x01\""}) {
+  for (const char* bad :
+       {R"("\x")", R"("\u12")", R"("\u12g4")", R"("\ud83c")", R"("\ud83c\u0041")", R"("\udf0a")", R"("\)", R"("\u)",
+        R"("\ud83c\u)", "\"\xC0\x80\"", "\"\xED\xA0\x80\"", "\"\xF4\x90\x80\x80\"", "\"\xC3", "\"\x01\""}) {
     EXPECT_FALSE(Read(bad)) << bad;
   }
 }
 
 TEST(JsonReader, AKeyWithEscapesIsNamedInPlaces) {
-  EXPECT_EQ(Complaint(R"({"a": {"b\u0063": [1, 2, x]}})"),
-            R"(a.bc[2]: expected a value, found x (line 1, column 26))");
-  EXPECT_EQ(Complaint(R"({"a b": {"": [nul]}})"),
-            R"(["a b"][""][0]: expected null, found nul (line 1, column 15))");
+  EXPECT_EQ(Complaint(R"({"a": {"b\u0063": [1, 2, x]}})"), R"(a.bc[2]: expected a value, found x (line 1, column 26))");
+  EXPECT_EQ(Complaint(R"({"a b": {"": [nul]}})"), R"(["a b"][""][0]: expected null, found nul (line 1, column 15))");
 }
 
 TEST(JsonReader, SaysWhatItExpects) {
@@ -117,13 +120,20 @@ TEST(JsonReader, TheFirstErrorSticks) {
 
 // Documents of all kinds, none deeper than 6 levels.
 Json RandomJson(std::mt19937_64& random, int depth) {
-  static const std::vector<std::string> kTexts = {"", "a", "\"", "\\", "\n", "\xC3\xA9", "\xF0\x9F\x8C\x8A", "long text"};
+  static const std::vector<std::string> kTexts = {"",         "a", "\"", "\\", "\n", "\xC3\xA9", "\xF0\x9F\x8C\x8A",
+                                                  "long text"};
   switch (random() % (depth < 6 ? 7 : 5)) {
-    case 0: return nullptr;
-    case 1: return random() % 2 == 0;
-    case 2: return static_cast<std::int64_t>(random());
-    case 3: return std::ldexp(static_cast<double>(static_cast<std::int64_t>(random())), static_cast<int>(random() % 200) - 150);
-    case 4: return kTexts[random() % kTexts.size()];
+    case 0:
+      return nullptr;
+    case 1:
+      return random() % 2 == 0;
+    case 2:
+      return static_cast<std::int64_t>(random());
+    case 3:
+      return std::ldexp(static_cast<double>(static_cast<std::int64_t>(random())),
+                        static_cast<int>(random() % 200) - 150);
+    case 4:
+      return kTexts[random() % kTexts.size()];
     case 5: {
       Json list = Json::array();
       for (auto n = random() % 4; n > 0; --n) list.push_back(RandomJson(random, depth + 1));

@@ -27,7 +27,9 @@ std::vector<TensorId> Ids(std::initializer_list<std::size_t> numbers) {
   return std::vector<TensorId>(numbers.begin(), numbers.end());
 }
 
-TEST(Check, TheExampleIsValid) { EXPECT_EQ(After([](TrainingGraph&) {}), "valid"); }
+TEST(Check, TheExampleIsValid) {
+  EXPECT_EQ(After([](TrainingGraph&) {}), "valid");
+}
 
 RC_GTEST_PROP(Check, RandomGraphsAreValid, (std::uint64_t seed)) {
   const Status status = Check(RandomGraph(seed, {.ops = *rc::gen::inRange(0, 60)}));
@@ -41,7 +43,9 @@ TEST(CheckIds, OfTensorsThatDoNotExist) {
             "ops[2] (sum): outputs[0]: expected a tensor number below 9, found -1");
   EXPECT_EQ(After([](TrainingGraph& g) { g.ops[6].mutated[0] = TensorId(100); }),
             "ops[6] (sub_): mutated[0]: expected a tensor number below 9, found 100");
-  EXPECT_EQ(After([](TrainingGraph& g) { g.outputs = Ids({4, 9}); }),
+  EXPECT_EQ(After([](TrainingGraph& g) {
+              g.outputs = Ids({4, 9});
+            }),
             "outputs[1]: expected a tensor number below 9, found 9");
 }
 
@@ -71,11 +75,17 @@ TEST(CheckSizes, ThatAreNegative) {
 
 TEST(CheckSizes, ThatOverflow) {
   // 2^62 elements of 4 bytes.
-  EXPECT_EQ(After([](TrainingGraph& g) { g.tensors[6].shape = {std::int64_t{1} << 31, std::int64_t{1} << 31}; }),
+  EXPECT_EQ(After([](TrainingGraph& g) {
+              g.tensors[6].shape = {std::int64_t{1} << 31, std::int64_t{1} << 31};
+            }),
             "tensors[6]: shape: its bytes exceed 64 bits");
-  EXPECT_EQ(After([](TrainingGraph& g) { g.tensors[6].shape = {kMax, kMax}; }),
+  EXPECT_EQ(After([](TrainingGraph& g) {
+              g.tensors[6].shape = {kMax, kMax};
+            }),
             "tensors[6]: shape: its bytes exceed 64 bits");
-  EXPECT_EQ(After([](TrainingGraph& g) { g.tensors[3].stride = {kMax / 2, kMax}; }),
+  EXPECT_EQ(After([](TrainingGraph& g) {
+              g.tensors[3].stride = {kMax / 2, kMax};
+            }),
             "tensors[3]: its place in the storage exceeds 64 bits");
   EXPECT_EQ(After([](TrainingGraph& g) { g.tensors[3].offset = kMax; }),
             "tensors[3]: its place in the storage exceeds 64 bits");
@@ -97,7 +107,9 @@ TEST(CheckTensor, LiesWithinItsStorage) {
   EXPECT_EQ(After([](TrainingGraph& g) { g.tensors[3].offset = 1; }),
             "tensors[3]: reaches to byte 36, but storages[2] (activation) has 32");
   // Last element: 0 + 1 * 5 + 3 * 1 = 8, so 9 elements.
-  EXPECT_EQ(After([](TrainingGraph& g) { g.tensors[3].stride = {5, 1}; }),
+  EXPECT_EQ(After([](TrainingGraph& g) {
+              g.tensors[3].stride = {5, 1};
+            }),
             "tensors[3]: reaches to byte 36, but storages[2] (activation) has 32");
   EXPECT_EQ(After([](TrainingGraph& g) { g.tensors[3].dtype = DType::kFloat64; }),
             "tensors[3]: reaches to byte 64, but storages[2] (activation) has 32");
@@ -160,14 +172,18 @@ TEST(CheckOrder, ACycleOfManyOpsIsCutShort) {
 }
 
 TEST(CheckOrder, OpsStandInExecutionOrder) {
-  EXPECT_EQ(After([](TrainingGraph& g) { g.ops[0].inputs.push_back(TensorId(5)); g.ops[3].inputs.clear(); }),
+  EXPECT_EQ(After([](TrainingGraph& g) {
+              g.ops[0].inputs.push_back(TensorId(5));
+              g.ops[3].inputs.clear();
+            }),
             "ops[0] (t, fc): inputs[1]: tensor 5 is yielded only later, by ops[3] (ones_like); ops stand in execution "
             "order");
 }
 
 TEST(CheckOrder, WhatIsReadExists) {
-  EXPECT_EQ(After([](TrainingGraph& g) { g.ops[1].outputs.clear(); }),
-            "ops[2] (sum): inputs[0]: no op yields tensor 3, and storages[2] (activation) does not exist before the step");
+  EXPECT_EQ(
+      After([](TrainingGraph& g) { g.ops[1].outputs.clear(); }),
+      "ops[2] (sum): inputs[0]: no op yields tensor 3, and storages[2] (activation) does not exist before the step");
   // A view of a parameter that no op yields exists with it.
   EXPECT_EQ(After([](TrainingGraph& g) { g.ops[0].outputs.clear(); }), "valid");
   EXPECT_EQ(After([](TrainingGraph& g) {
@@ -182,7 +198,9 @@ TEST(CheckOrder, WhatIsReadExists) {
 TEST(CheckProduction, OfATensorTwice) {
   EXPECT_EQ(After([](TrainingGraph& g) { g.ops[5].outputs.push_back(TensorId(3)); }),
             "ops[5] (mm, fc): yields tensor 3, which ops[1] (mm, fc) already yields");
-  EXPECT_EQ(After([](TrainingGraph& g) { g.ops[2].outputs = Ids({4, 4}); }),
+  EXPECT_EQ(After([](TrainingGraph& g) {
+              g.ops[2].outputs = Ids({4, 4});
+            }),
             "ops[2] (sum): yields tensor 4, which ops[2] (sum) already yields");
 }
 
@@ -193,13 +211,20 @@ TEST(CheckProduction, OfAStorageTwice) {
             }),
             "ops[5] (mm, fc): yields a tensor of storages[2] (activation), which ops[1] (mm, fc) already produces, "
             "without reading one");
-  EXPECT_EQ(After([](TrainingGraph& g) { g.ops[6].inputs = Ids({7}); g.ops[6].mutated.clear(); g.ops[6].arguments.clear(); }),
-            "ops[6] (sub_): yields a tensor of storages[0] (parameter, fc.weight), which exists before the step, without "
-            "reading one");
+  EXPECT_EQ(
+      After([](TrainingGraph& g) {
+        g.ops[6].inputs = Ids({7});
+        g.ops[6].mutated.clear();
+        g.ops[6].arguments.clear();
+      }),
+      "ops[6] (sub_): yields a tensor of storages[0] (parameter, fc.weight), which exists before the step, without "
+      "reading one");
 }
 
 TEST(CheckProduction, OfEveryStorageThatIsNotPersistent) {
-  EXPECT_EQ(After([](TrainingGraph& g) { g.storages.push_back({8, StorageKind::kTemporary, "mask", {}}); }),
+  EXPECT_EQ(After([](TrainingGraph& g) {
+              g.storages.push_back({8, StorageKind::kTemporary, "mask", {}});
+            }),
             "storages[6] (temporary, mask): no op produces it");
   EXPECT_EQ(After([](TrainingGraph& g) { g.storages.push_back({8, StorageKind::kBuffer, "unused", {}}); }), "valid");
 }
@@ -215,9 +240,13 @@ TEST(CheckProduction, TwoTensorsOfOneNewStorage) {
 TEST(CheckMutation, OfInputsOnly) {
   EXPECT_EQ(After([](TrainingGraph& g) { g.ops[6].mutated = Ids({3}); }),
             "ops[6] (sub_): mutates tensor 3, which is not among its inputs");
-  EXPECT_EQ(After([](TrainingGraph& g) { g.ops[6].mutated = Ids({0, 0}); }),
+  EXPECT_EQ(After([](TrainingGraph& g) {
+              g.ops[6].mutated = Ids({0, 0});
+            }),
             "ops[6] (sub_): lists tensor 0 twice in mutated");
-  EXPECT_EQ(After([](TrainingGraph& g) { g.ops[6].inputs = Ids({0, 7, 0}); }),
+  EXPECT_EQ(After([](TrainingGraph& g) {
+              g.ops[6].inputs = Ids({0, 7, 0});
+            }),
             "ops[6] (sub_): lists tensor 0 twice in inputs");
 }
 
@@ -244,16 +273,23 @@ TEST(CheckArguments, NameTensorsOfTheOp) {
             "ops[1] (mm, fc): argument \"self\": tensor 0 is neither among the inputs nor the outputs");
   EXPECT_EQ(After([](TrainingGraph& g) { g.ops[1].arguments[0].value = TensorId(); }),
             "ops[1] (mm, fc): argument \"self\": expected a tensor number below 9, found -1");
-  EXPECT_EQ(After([](TrainingGraph& g) { g.ops[1].arguments[0].value = TensorList{Ids({1, 9})}; }),
+  EXPECT_EQ(After([](TrainingGraph& g) {
+              g.ops[1].arguments[0].value = TensorList{Ids({1, 9})};
+            }),
             "ops[1] (mm, fc): argument \"self\": expected a tensor number below 9, found 9");
   // None in a list, and an output.
-  EXPECT_EQ(After([](TrainingGraph& g) { g.ops[1].arguments[0].value = TensorList{{TensorId(), TensorId(3)}}; }), "valid");
+  EXPECT_EQ(After([](TrainingGraph& g) {
+              g.ops[1].arguments[0].value = TensorList{{TensorId(), TensorId(3)}};
+            }),
+            "valid");
 }
 
 TEST(CheckArguments, NameScalarsThatExist) {
   EXPECT_EQ(After([](TrainingGraph& g) { g.ops[6].arguments[2].value = ScalarId(1); }),
             "ops[6] (sub_): argument \"alpha\": expected a scalar number below 1, found 1");
-  EXPECT_EQ(After([](TrainingGraph& g) { g.ops[6].arguments[2].value = ScalarList{{ScalarId(0), ScalarId()}}; }),
+  EXPECT_EQ(After([](TrainingGraph& g) {
+              g.ops[6].arguments[2].value = ScalarList{{ScalarId(0), ScalarId()}};
+            }),
             "ops[6] (sub_): argument \"alpha\": expected a scalar number below 1, found -1");
 }
 
@@ -278,7 +314,9 @@ TEST(CheckArguments, AreNotThousands) {
 }
 
 TEST(CheckArguments, NamedValuesAreOfAKnownType) {
-  EXPECT_EQ(After([](TrainingGraph& g) { g.ops[2].arguments[1].value = Named{"generator", "cpu"}; }),
+  EXPECT_EQ(After([](TrainingGraph& g) {
+              g.ops[2].arguments[1].value = Named{"generator", "cpu"};
+            }),
             "ops[2] (sum): argument \"dtype\": expected a dtype, device, layout or memory_format, found \"generator\"");
 }
 
@@ -295,7 +333,9 @@ TEST(CheckText, IsUtf8) {
   EXPECT_EQ(After([](TrainingGraph& g) { g.name = "\x80"; }), "name: expected UTF-8, found \"?\"");
   EXPECT_EQ(After([](TrainingGraph& g) { g.ops[1].arguments[0].name = "\x80"; }),
             "ops[1] (mm, fc): argument \"?\": name: expected UTF-8, found \"?\"");
-  EXPECT_EQ(After([](TrainingGraph& g) { g.ops[2].arguments[1].value = Named{"dtype", "\x80"}; }),
+  EXPECT_EQ(After([](TrainingGraph& g) {
+              g.ops[2].arguments[1].value = Named{"dtype", "\x80"};
+            }),
             "ops[2] (sum): argument \"dtype\": value: expected UTF-8, found \"?\"");
 }
 
@@ -305,8 +345,8 @@ TEST(CheckText, MessagesStayOnOneShortLine) {
     g.ops[1].layer = std::string(1'000'000, 'x');
     g.ops[1].flops = -1;
   });
-  EXPECT_EQ(message, "ops[1] (\"two\\nlines\", \"" + std::string(60, 'x') +
-                         "...\"): flops: expected 0 or more, found -1");
+  EXPECT_EQ(message,
+            "ops[1] (\"two\\nlines\", \"" + std::string(60, 'x') + "...\"): flops: expected 0 or more, found -1");
 }
 
 TEST(CheckText, EveryOpHasAKind) {

@@ -28,9 +28,7 @@ std::string Complaint(const std::string& text) {
 }
 
 // A graph of these fields besides the two that every graph has.
-std::string Graph(const std::string& fields) {
-  return R"({"format": "ebbtide.graph", "version": 1, )" + fields + "}";
-}
+std::string Graph(const std::string& fields) { return R"({"format": "ebbtide.graph", "version": 1, )" + fields + "}"; }
 
 void ExpectOneLine(const std::string& message) {
   EXPECT_TRUE(message.starts_with("bad.json: ")) << message;
@@ -56,17 +54,16 @@ TEST(HostileGraph, NestedAMillionDeep) {
     return text;
   };
   EXPECT_EQ(Complaint(repeat("[")), "bad.json: expected an object, found a list");
-  EXPECT_EQ(Complaint(repeat("{\"name\":")),
-            "bad.json: name: expected a string, found an object");
-  EXPECT_EQ(Complaint(Graph("\"ops\": " + repeat("["))),
-            "bad.json: ops[0]: expected an op: an object, found a list");
+  EXPECT_EQ(Complaint(repeat("{\"name\":")), "bad.json: name: expected a string, found an object");
+  EXPECT_EQ(Complaint(Graph("\"ops\": " + repeat("["))), "bad.json: ops[0]: expected an op: an object, found a list");
   EXPECT_EQ(Complaint(Graph("\"ops\": [{\"kind\": \"a\", \"arguments\": {\"x\": " + repeat("["))),
             "bad.json: ops[0].arguments.x[0]: expected an integer, a float, true or false, found a list");
   EXPECT_EQ(Complaint(Graph("\"ops\": [{\"kind\": \"a\", \"arguments\": {\"x\": " + repeat("{\"tensors\": "))),
             "bad.json: ops[0].arguments.x.tensors: expected a list, found an object");
-  EXPECT_EQ(Complaint(Graph("\"unknown\": " + repeat("["))),
-            "bad.json: unknown: unknown key; known here are format, version, name, meta, scalars, storages, tensors, ops, "
-            "outputs");
+  EXPECT_EQ(
+      Complaint(Graph("\"unknown\": " + repeat("["))),
+      "bad.json: unknown: unknown key; known here are format, version, name, meta, scalars, storages, tensors, ops, "
+      "outputs");
 }
 
 TEST(HostileGraph, NumbersOutOfRange) {
@@ -76,7 +73,8 @@ TEST(HostileGraph, NumbersOutOfRange) {
   const std::string place = "bad.json: storages[0].bytes: ";
   EXPECT_EQ(bytes("9223372036854775807"), "valid");
   EXPECT_EQ(bytes("9223372036854775808"), place + "expected an integer of at most 64 bits, found 9223372036854775808");
-  EXPECT_EQ(bytes("-9223372036854775809"), place + "expected an integer of at most 64 bits, found -9223372036854775809");
+  EXPECT_EQ(bytes("-9223372036854775809"),
+            place + "expected an integer of at most 64 bits, found -9223372036854775809");
   EXPECT_EQ(bytes(std::string(1000, '9')),
             place + "expected an integer of at most 64 bits, found " + std::string(40, '9') + "...");
   EXPECT_EQ(bytes("-1"), place + "expected a number of bytes, found -1");
@@ -100,13 +98,14 @@ TEST(HostileGraph, ClaimsOfHugeThings) {
   EXPECT_EQ(Complaint(Graph("\"ops\": [{\"kind\": \"a\", \"arguments\": {" + arguments + "}}]")),
             "bad.json: ops[0].arguments.x: more than 1000 arguments");
   const auto shape = [](const std::string& dims) {
-    return Complaint(Graph(R"("storages": [{"kind": "input", "bytes": 16}], "tensors": [{"storage": 0, "dtype": "int8", )"
-                           R"("shape": )" + dims + "}]"));
+    return Complaint(
+        Graph(R"("storages": [{"kind": "input", "bytes": 16}], "tensors": [{"storage": 0, "dtype": "int8", )"
+              R"("shape": )" +
+              dims + "}]"));
   };
   EXPECT_EQ(shape("[4294967296]"), "bad.json: tensors[0]: reaches to byte 4294967296, but storages[0] (input) has 16");
   EXPECT_EQ(shape("[4294967296, 4294967296]"), "bad.json: tensors[0]: shape: its bytes exceed 64 bits");
-  EXPECT_EQ(shape("[2, 4294967296, 4294967296]"),
-            "bad.json: tensors[0]: expected a shape whose strides fit 64 bits");
+  EXPECT_EQ(shape("[2, 4294967296, 4294967296]"), "bad.json: tensors[0]: expected a shape whose strides fit 64 bits");
 }
 
 TEST(HostileGraph, LineAndColumnAreThoseOfTheValue) {
@@ -122,30 +121,25 @@ TEST(HostileGraph, LineAndColumnAreThoseOfTheValue) {
 TEST(HostileGraph, WrongFormatAndVersion) {
   EXPECT_EQ(Complaint(""), "bad.json: expected an object, found the end of the text");
   EXPECT_EQ(Complaint("{}"), "bad.json: expected a key \"format\" in this object");
-  EXPECT_EQ(Complaint(R"({"format": "ebbtide.graph"})"),
-            "bad.json: expected a key \"version\" in this object");
+  EXPECT_EQ(Complaint(R"({"format": "ebbtide.graph"})"), "bad.json: expected a key \"version\" in this object");
   EXPECT_EQ(Complaint(R"({"format": "ebbtide.plan"})"),
             "bad.json: format: expected \"ebbtide.graph\", found \"ebbtide.plan\"");
   EXPECT_EQ(Complaint(R"({"version": 0})"), "bad.json: version: expected a version number, found 0");
-  EXPECT_EQ(Complaint(Graph(R"("name": "a")") + "{}"),
-            "bad.json: expected the end of the text, found an object");
+  EXPECT_EQ(Complaint(Graph(R"("name": "a")") + "{}"), "bad.json: expected the end of the text, found an object");
   EXPECT_EQ(Complaint("PK\x03\x04"), "bad.json: expected an object, found PK");
 }
 
 TEST(HostileGraph, TextThatIsNotText) {
-  EXPECT_EQ(Complaint(Graph("\"name\": \"\xFF\"")),
-            "bad.json: name: expected UTF-8, found the byte 0xff");
+  EXPECT_EQ(Complaint(Graph("\"name\": \"\xFF\"")), "bad.json: name: expected UTF-8, found the byte 0xff");
   EXPECT_EQ(Complaint(Graph("\"name\": \"two\nlines\"")),
             "bad.json: name: expected \\u000a, found that control character unescaped");
   EXPECT_EQ(Complaint(Graph(R"("name": "\ud800")")),
             "bad.json: name: expected an escape of JSON (\\n, \\u00e9, a pair of surrogates)");
-  EXPECT_EQ(Complaint(Graph(R"("meta": {"a\nb": 1})")),
-            "bad.json: meta[\"a\\nb\"]: expected a string, found 1");
+  EXPECT_EQ(Complaint(Graph(R"("meta": {"a\nb": 1})")), "bad.json: meta[\"a\\nb\"]: expected a string, found 1");
 }
 
 TEST(HostileGraph, RepeatedAndUnknownKeys) {
-  EXPECT_EQ(Complaint(Graph(R"("name": "a", "name": "b")")),
-            "bad.json: name: this key appears twice in its object");
+  EXPECT_EQ(Complaint(Graph(R"("name": "a", "name": "b")")), "bad.json: name: this key appears twice in its object");
   EXPECT_EQ(Complaint(Graph(R"("meta": {"a": "b", "a": "c"})")),
             "bad.json: meta.a: this key appears twice in its object");
   EXPECT_EQ(Complaint(Graph(R"("ops": [{"kind": "a", "arguments": {"x": 1, "x": 2}}])")),
@@ -169,8 +163,15 @@ void ForEachValue(Json& json, const std::string& place, const std::function<void
 }
 
 TEST(HostileGraph, WrongTypeInEveryPlace) {
-  const std::vector<Json> replacements = {nullptr, true, -1, 0.5, "x", Json::array(), Json::object(),
-                                          Json::array({Json::array()}), Json::object({{"x", 1}})};
+  const std::vector<Json> replacements = {nullptr,
+                                          true,
+                                          -1,
+                                          0.5,
+                                          "x",
+                                          Json::array(),
+                                          Json::object(),
+                                          Json::array({Json::array()}),
+                                          Json::object({{"x", 1}})};
   Json graph = Json::parse(TinyGraphText());
   int refused = 0;
   ForEachValue(graph, "", [&](Json& value, const std::string& place) {
@@ -193,7 +194,8 @@ TEST(HostileGraph, WrongTypeInEveryPlace) {
 }
 
 TEST(HostileGraph, EveryRequiredKeyIsMissed) {
-  const std::vector<std::string> required = {"format", "version", "kind", "bytes", "storage", "dtype", "shape", "value"};
+  const std::vector<std::string> required = {"format",  "version", "kind",  "bytes",
+                                             "storage", "dtype",   "shape", "value"};
   Json graph = Json::parse(TinyGraphText());
   int missed = 0;
   const auto without = [&](Json& object, const std::string& place) {
@@ -226,9 +228,14 @@ TEST(HostileGraph, RandomDamage) {
       const std::size_t at = random() % text.size();
       const char c = alphabet[random() % alphabet.size()];
       switch (random() % 3) {
-        case 0: text[at] = c; break;
-        case 1: text.insert(at, 1, c); break;
-        default: text.erase(at, random() % 20 + 1);
+        case 0:
+          text[at] = c;
+          break;
+        case 1:
+          text.insert(at, 1, c);
+          break;
+        default:
+          text.erase(at, random() % 20 + 1);
       }
     }
     const auto graph = ParseGraph(text, "bad.json");
@@ -247,7 +254,8 @@ TEST(HostileGraph, RandomDamage) {
 
 TEST(HostileGraph, AGzipBombOfOps) {
   // 80 MiB of ops in 0.3 MiB of gzip, where 64 MiB + 100 * 0.1 MiB are allowed so far.
-  const std::string path = (std::filesystem::path(testing::TempDir()) / ("bomb-" + std::to_string(getpid()))).string() + ".gz";
+  const std::string path =
+      (std::filesystem::path(testing::TempDir()) / ("bomb-" + std::to_string(getpid()))).string() + ".gz";
   auto writer = FileWriter::Create(path);
   ASSERT_TRUE(writer) << writer.error().message;
   std::string ops;

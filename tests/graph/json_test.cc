@@ -2,8 +2,8 @@
 #include "graph/json.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 #include <rapidcheck/gtest.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <filesystem>
@@ -33,7 +33,8 @@ TEST(GraphJson, AnEmptyGraphIsShort) {
 
 TEST(GraphJson, BlanksAndTheOrderOfKeysDoNotMatter) {
   const auto graph = ParseGraph(
-      "\xEF\xBB\xBF \t\r\n{\"storages\":[{\"bytes\":1,\"kind\":\"input\"}],\"version\":1,\"format\":\"ebbtide.graph\"}\n ",
+      "\xEF\xBB\xBF "
+      "\t\r\n{\"storages\":[{\"bytes\":1,\"kind\":\"input\"}],\"version\":1,\"format\":\"ebbtide.graph\"}\n ",
       "mixed");
   ASSERT_TRUE(graph) << graph.error().message;
   EXPECT_EQ(graph->storages.size(), 1u);
@@ -45,7 +46,8 @@ TEST(GraphJson, FloatsKeepTheirPointAndIntegersHaveNone) {
   graph.ops[0].kind = "add";
   graph.ops[0].arguments = {{"a", 1.0}, {"b", std::int64_t{1}}, {"c", 1e22}, {"d", -0.0}, {"e", 0.1}};
   const std::string text = ToJson(graph);
-  EXPECT_NE(text.find(R"("arguments": {"a": 1.0, "b": 1, "c": 1e+22, "d": -0.0, "e": 0.1})"), std::string::npos) << text;
+  EXPECT_NE(text.find(R"("arguments": {"a": 1.0, "b": 1, "c": 1e+22, "d": -0.0, "e": 0.1})"), std::string::npos)
+      << text;
 }
 
 TEST(GraphJson, InfinityAndNanHaveNames) {
@@ -73,8 +75,8 @@ TEST(GraphJson, InfinityAndNanHaveNames) {
 }
 
 TEST(GraphJson, AScalarMayBeWrittenWithoutPoint) {
-  const auto graph = ParseGraph(
-      R"({"format": "ebbtide.graph", "version": 1, "scalars": [{"name": "lr", "value": 1}]})", "text");
+  const auto graph =
+      ParseGraph(R"({"format": "ebbtide.graph", "version": 1, "scalars": [{"name": "lr", "value": 1}]})", "text");
   ASSERT_TRUE(graph) << graph.error().message;
   EXPECT_EQ(graph->scalars[0].value, 1.0);
 }
@@ -104,7 +106,8 @@ class GraphFile : public testing::Test {
  protected:
   void SetUp() override {
     folder_ = std::filesystem::path(testing::TempDir()) /
-              ("ebbtide-" + std::string(testing::UnitTest::GetInstance()->current_test_info()->name()) + "-" + std::to_string(getpid()));
+              ("ebbtide-" + std::string(testing::UnitTest::GetInstance()->current_test_info()->name()) + "-" +
+               std::to_string(getpid()));
     std::filesystem::create_directories(folder_);
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }

@@ -56,7 +56,8 @@ RC_GTEST_PROP(Liveness, EqualsTheNaiveOne, (std::uint64_t seed)) {
   if (live.empty()) return;
   const Peak peak = PeakLiveBytes(graph, lifetimes);
   RC_ASSERT(peak.bytes == *std::max_element(live.begin(), live.end()));
-  RC_ASSERT(peak.at.index() == static_cast<std::size_t>(std::find(live.begin(), live.end(), peak.bytes) - live.begin()));
+  RC_ASSERT(peak.at.index() ==
+            static_cast<std::size_t>(std::find(live.begin(), live.end(), peak.bytes) - live.begin()));
 }
 
 RC_GTEST_PROP(Liveness, EachStorageIsReleasedOnceOrOutlivesTheStep, (std::uint64_t seed)) {
@@ -82,11 +83,11 @@ TEST(Liveness, OfTheDocumentedExample) {
     return Lifetime{OpId(born), OpId(end), OpId(last_use), persistent, outlives};
   };
   EXPECT_THAT(ComputeLiveness(graph),
-              testing::ElementsAre(lifetime(0, 8, 6, true, true),     // fc.weight: updated in place by sub_
-                                   lifetime(0, 8, 5, true, true),     // batch.0
-                                   lifetime(1, 8, 2, false, false),   // used by sum, held to the end of op 7
-                                   lifetime(2, 8, 3, false, true),    // the loss, an output
-                                   lifetime(3, 6, 5, false, false),   // ones; its expanded view is read by mm
+              testing::ElementsAre(lifetime(0, 8, 6, true, true),      // fc.weight: updated in place by sub_
+                                   lifetime(0, 8, 5, true, true),      // batch.0
+                                   lifetime(1, 8, 2, false, false),    // used by sum, held to the end of op 7
+                                   lifetime(2, 8, 3, false, true),     // the loss, an output
+                                   lifetime(3, 6, 5, false, false),    // ones; its expanded view is read by mm
                                    lifetime(5, 8, 7, false, false)));  // fc.weight.grad, to zero_
 }
 

@@ -37,14 +37,29 @@ class Generator {
 
   std::string Text() {
     static const std::vector<std::string> kPlain = {"", "a", "layer1.0.conv1", "fc.weight"};
-    static const std::vector<std::string> kOdd = {"\"quoted\"", "back\\slash", "two\nlines\t", "\xC3\xA9t\xC3\xA9",
-                                                  "\xE6\xB5\xB7", "\xF0\x9F\x8C\x8A", std::string("\0\x1F\x7F", 3), "/"};
+    static const std::vector<std::string> kOdd = {"\"quoted\"",
+                                                  "back\\slash",
+                                                  "two\nlines\t",
+                                                  "\xC3\xA9t\xC3\xA9",
+                                                  "\xE6\xB5\xB7",
+                                                  "\xF0\x9F\x8C\x8A",
+                                                  std::string("\0\x1F\x7F", 3),
+                                                  "/"};
     return Pick(options_.odd_texts && Chance(0.3) ? kOdd : kPlain);
   }
 
   double Float() {
-    static const std::vector<double> kFloats = {0.0, -0.0, 1.0, 0.1, -2.5, 1e16, 1e-300, 5e-324, 1.7976931348623157e308,
-                                                std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity()};
+    static const std::vector<double> kFloats = {0.0,
+                                                -0.0,
+                                                1.0,
+                                                0.1,
+                                                -2.5,
+                                                1e16,
+                                                1e-300,
+                                                5e-324,
+                                                1.7976931348623157e308,
+                                                std::numeric_limits<double>::infinity(),
+                                                -std::numeric_limits<double>::infinity()};
     return Chance(0.5) ? Pick(kFloats) : std::uniform_real_distribution<double>(-1, 1)(random_);
   }
 
@@ -144,19 +159,32 @@ class Generator {
       return items;
     };
     switch (Int(0, 12)) {
-      case 0: return Chance(0.5);
-      case 1: return std::int64_t{Int(-100, 100)};
-      case 2: return Float();
-      case 3: return Text();
-      case 4: return list([&] { return std::int64_t{Int(-5, 5)}; });
-      case 5: return list([&] { return Float(); });
-      case 6: return list([&] { return Chance(0.5); });
-      case 7: return tensors.empty() ? Value() : Value(Pick(tensors));
-      case 8: return TensorList{list([&] { return tensors.empty() || Chance(0.3) ? TensorId() : Pick(tensors); })};
-      case 9: return graph_.scalars.empty() ? Value() : Value(ScalarId(graph_.scalars.size() - 1));
-      case 10: return ScalarList{graph_.scalars.empty() ? std::vector<ScalarId>() : list([] { return ScalarId(0); })};
-      case 11: return Named{Pick(std::vector<std::string>{"dtype", "device", "layout", "memory_format"}), Text()};
-      default: return {};
+      case 0:
+        return Chance(0.5);
+      case 1:
+        return std::int64_t{Int(-100, 100)};
+      case 2:
+        return Float();
+      case 3:
+        return Text();
+      case 4:
+        return list([&] { return std::int64_t{Int(-5, 5)}; });
+      case 5:
+        return list([&] { return Float(); });
+      case 6:
+        return list([&] { return Chance(0.5); });
+      case 7:
+        return tensors.empty() ? Value() : Value(Pick(tensors));
+      case 8:
+        return TensorList{list([&] { return tensors.empty() || Chance(0.3) ? TensorId() : Pick(tensors); })};
+      case 9:
+        return graph_.scalars.empty() ? Value() : Value(ScalarId(graph_.scalars.size() - 1));
+      case 10:
+        return ScalarList{graph_.scalars.empty() ? std::vector<ScalarId>() : list([] { return ScalarId(0); })};
+      case 11:
+        return Named{Pick(std::vector<std::string>{"dtype", "device", "layout", "memory_format"}), Text()};
+      default:
+        return {};
     }
   }
 

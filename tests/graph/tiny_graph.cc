@@ -17,7 +17,8 @@ std::vector<TensorId> Ids(std::initializer_list<std::size_t> numbers) {
 
 Tensor Float32(std::size_t storage, Dims shape, Dims stride = {}, std::string name = "") {
   if (stride.empty()) stride = *ContiguousStride(shape);
-  return {.storage = StorageId(storage), .shape = std::move(shape), .stride = std::move(stride), .name = std::move(name)};
+  return {
+      .storage = StorageId(storage), .shape = std::move(shape), .stride = std::move(stride), .name = std::move(name)};
 }
 
 Op MakeOp(std::string kind, Phase phase, std::string layer, std::initializer_list<std::size_t> inputs,
@@ -43,15 +44,19 @@ TrainingGraph TinyGraph() {
   graph.storages = {{48, kParameter, "fc.weight", {}}, {24, kInput, "batch.0", {}},
                     {32, kActivation, "", OpId(7)},    {4, kActivation, "loss", {}},
                     {4, kTemporary, "", {}},           {48, kGradient, "fc.weight.grad", {}}};
-  graph.tensors = {Float32(0, {4, 3}, {}, "fc.weight"), Float32(1, {2, 3}, {}, "batch.0"),
-                   Float32(0, {3, 4}, {1, 3}),          Float32(2, {2, 4}),
-                   Float32(3, {}),                      Float32(4, {}),
-                   Float32(4, {4, 2}, {0, 0}),          Float32(5, {4, 3}),
+  graph.tensors = {Float32(0, {4, 3}, {}, "fc.weight"),
+                   Float32(1, {2, 3}, {}, "batch.0"),
+                   Float32(0, {3, 4}, {1, 3}),
+                   Float32(2, {2, 4}),
+                   Float32(3, {}),
+                   Float32(4, {}),
+                   Float32(4, {4, 2}, {0, 0}),
+                   Float32(5, {4, 3}),
                    Float32(0, {4, 3})};
-  graph.ops = {MakeOp("t", kForward, "fc", {0}, {2}),      MakeOp("mm", kForward, "fc", {1, 2}, {3}),
-               MakeOp("sum", kForward, "", {3}, {4}),      MakeOp("ones_like", kBackward, "", {4}, {5}),
-               MakeOp("expand", kBackward, "", {5}, {6}),  MakeOp("mm", kBackward, "fc", {6, 1}, {7}),
-               MakeOp("sub_", kUpdate, "", {0, 7}, {8}),   MakeOp("zero_", kUpdate, "", {7}, {})};
+  graph.ops = {MakeOp("t", kForward, "fc", {0}, {2}),     MakeOp("mm", kForward, "fc", {1, 2}, {3}),
+               MakeOp("sum", kForward, "", {3}, {4}),     MakeOp("ones_like", kBackward, "", {4}, {5}),
+               MakeOp("expand", kBackward, "", {5}, {6}), MakeOp("mm", kBackward, "fc", {6, 1}, {7}),
+               MakeOp("sub_", kUpdate, "", {0, 7}, {8}),  MakeOp("zero_", kUpdate, "", {7}, {})};
   const auto call = [&](std::size_t op, std::string schema, std::vector<Argument> arguments) {
     graph.ops[op].schema = std::move(schema);
     graph.ops[op].arguments = std::move(arguments);
