@@ -51,14 +51,10 @@ int OpenRetrying(const char* path, int flags, mode_t mode = 0) {
 
 tl::unexpected<Error> SystemError(const std::string& path, int code) {
   switch (code) {
-    case ENOENT:
-      return Fail("{}: no such file", path);
-    case EISDIR:
-      return Fail("{}: expected a file, found a folder", path);
-    case EACCES:
-      return Fail("{}: permission denied", path);
-    default:
-      return Fail("{}: {}", path, std::generic_category().message(code));
+    case ENOENT: return Fail("{}: no such file", path);
+    case EISDIR: return Fail("{}: expected a file, found a folder", path);
+    case EACCES: return Fail("{}: permission denied", path);
+    default: return Fail("{}: {}", path, std::generic_category().message(code));
   }
 }
 

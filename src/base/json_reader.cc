@@ -104,19 +104,13 @@ JsonReader::Type JsonReader::Peek() {
   if (position_ >= text_.size()) return Type::kNone;
   const char c = text_[position_];
   switch (c) {
-    case '{':
-      return Type::kObject;
-    case '[':
-      return Type::kList;
-    case '"':
-      return Type::kString;
-    case 'n':
-      return Type::kNull;
+    case '{': return Type::kObject;
+    case '[': return Type::kList;
+    case '"': return Type::kString;
+    case 'n': return Type::kNull;
     case 't':
-    case 'f':
-      return Type::kBool;
-    default:
-      return IsDigit(c) || c == '-' ? Type::kNumber : Type::kNone;
+    case 'f': return Type::kBool;
+    default: return IsDigit(c) || c == '-' ? Type::kNumber : Type::kNone;
   }
 }
 

@@ -55,23 +55,12 @@ void AppendJsonString(std::string& out, std::string_view text) {
     out += text.substr(plain, i - plain);
     plain = i + 1;
     switch (c) {
-      case '"':
-        out += "\\\"";
-        break;
-      case '\\':
-        out += "\\\\";
-        break;
-      case '\n':
-        out += "\\n";
-        break;
-      case '\r':
-        out += "\\r";
-        break;
-      case '\t':
-        out += "\\t";
-        break;
-      default:
-        fmt::format_to(std::back_inserter(out), "\\u{:04x}", c);
+      case '"': out += "\\\""; break;
+      case '\\': out += "\\\\"; break;
+      case '\n': out += "\\n"; break;
+      case '\r': out += "\\r"; break;
+      case '\t': out += "\\t"; break;
+      default: fmt::format_to(std::back_inserter(out), "\\u{:04x}", c);
     }
   }
   out += text.substr(plain);

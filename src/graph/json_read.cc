@@ -105,27 +105,13 @@ void GraphParser::ParseRoot() {
         }
         break;
       }
-      case kName:
-        graph_.name = in_.String();
-        break;
-      case kMeta:
-        ParseMeta();
-        break;
-      case kScalars:
-        ParseAll(graph_.scalars, &GraphParser::ParseScalar);
-        break;
-      case kStorages:
-        ParseAll(graph_.storages, &GraphParser::ParseStorage);
-        break;
-      case kTensors:
-        ParseAll(graph_.tensors, &GraphParser::ParseTensor);
-        break;
-      case kOps:
-        ParseAll(graph_.ops, &GraphParser::ParseOp);
-        break;
-      case kOutputs:
-        graph_.outputs = ParseTensorIds();
-        break;
+      case kName: graph_.name = in_.String(); break;
+      case kMeta: ParseMeta(); break;
+      case kScalars: ParseAll(graph_.scalars, &GraphParser::ParseScalar); break;
+      case kStorages: ParseAll(graph_.storages, &GraphParser::ParseStorage); break;
+      case kTensors: ParseAll(graph_.tensors, &GraphParser::ParseTensor); break;
+      case kOps: ParseAll(graph_.ops, &GraphParser::ParseOp); break;
+      case kOutputs: graph_.outputs = ParseTensorIds(); break;
     }
   }
 }
@@ -146,12 +132,8 @@ Scalar GraphParser::ParseScalar() {
   JsonFields fields(in_, kFields, "a scalar: an object");
   for (int field; (field = fields.Next()) >= 0;) {
     switch (field) {
-      case kName:
-        scalar.name = in_.String();
-        break;
-      case kValue:
-        scalar.value = ParseScalarValue();
-        break;
+      case kName: scalar.name = in_.String(); break;
+      case kValue: scalar.value = ParseScalarValue(); break;
     }
   }
   return scalar;
@@ -177,15 +159,9 @@ Storage GraphParser::ParseStorage() {
       case kKind:
         storage.kind = ParseEnum(StorageKindFromName, "a kind of storage (\"parameter\", \"activation\", ...)");
         break;
-      case kBytes:
-        storage.bytes = Count("a number of bytes");
-        break;
-      case kName:
-        storage.name = in_.String();
-        break;
-      case kReleasedAfter:
-        storage.released_after = ParseId<OpId>("the number of an op");
-        break;
+      case kBytes: storage.bytes = Count("a number of bytes"); break;
+      case kName: storage.name = in_.String(); break;
+      case kReleasedAfter: storage.released_after = ParseId<OpId>("the number of an op"); break;
     }
   }
   return storage;
@@ -200,24 +176,12 @@ Tensor GraphParser::ParseTensor() {
   JsonFields fields(in_, kFields, "a tensor: an object");
   for (int field; (field = fields.Next()) >= 0;) {
     switch (field) {
-      case kStorage:
-        tensor.storage = ParseId<StorageId>("the number of a storage");
-        break;
-      case kDType:
-        tensor.dtype = ParseEnum(DTypeFromName, "a dtype (\"float32\", \"int64\", ...)");
-        break;
-      case kShape:
-        tensor.shape = ParseDims();
-        break;
-      case kStride:
-        tensor.stride = ParseDims(), strided = true;
-        break;
-      case kOffset:
-        tensor.offset = Count("a number of elements");
-        break;
-      case kName:
-        tensor.name = in_.String();
-        break;
+      case kStorage: tensor.storage = ParseId<StorageId>("the number of a storage"); break;
+      case kDType: tensor.dtype = ParseEnum(DTypeFromName, "a dtype (\"float32\", \"int64\", ...)"); break;
+      case kShape: tensor.shape = ParseDims(); break;
+      case kStride: tensor.stride = ParseDims(), strided = true; break;
+      case kOffset: tensor.offset = Count("a number of elements"); break;
+      case kName: tensor.name = in_.String(); break;
     }
   }
   if (!strided && in_.ok()) {
@@ -251,45 +215,19 @@ Op GraphParser::ParseOp() {
   JsonFields fields(in_, kFields, "an op: an object");
   for (int field; (field = fields.Next()) >= 0;) {
     switch (field) {
-      case kKind:
-        op.kind = in_.String();
-        break;
-      case kPhase:
-        op.phase = ParseEnum(PhaseFromName, "\"forward\", \"backward\" or \"update\"");
-        break;
-      case kLayer:
-        op.layer = in_.String();
-        break;
-      case kInputs:
-        op.inputs = ParseTensorIds();
-        break;
-      case kOutputs:
-        op.outputs = ParseTensorIds();
-        break;
-      case kMutated:
-        op.mutated = ParseTensorIds();
-        break;
-      case kSchema:
-        op.schema = in_.String();
-        break;
-      case kArguments:
-        op.arguments = ParseArguments();
-        break;
-      case kFlops:
-        op.flops = Count("a number of operations");
-        break;
-      case kWorkspace:
-        op.workspace = Count("a number of bytes");
-        break;
-      case kTime:
-        op.time = Count("a number of nanoseconds");
-        break;
-      case kRandom:
-        op.random = in_.Bool();
-        break;
-      case kDeterministic:
-        op.deterministic = in_.Bool();
-        break;
+      case kKind: op.kind = in_.String(); break;
+      case kPhase: op.phase = ParseEnum(PhaseFromName, "\"forward\", \"backward\" or \"update\""); break;
+      case kLayer: op.layer = in_.String(); break;
+      case kInputs: op.inputs = ParseTensorIds(); break;
+      case kOutputs: op.outputs = ParseTensorIds(); break;
+      case kMutated: op.mutated = ParseTensorIds(); break;
+      case kSchema: op.schema = in_.String(); break;
+      case kArguments: op.arguments = ParseArguments(); break;
+      case kFlops: op.flops = Count("a number of operations"); break;
+      case kWorkspace: op.workspace = Count("a number of bytes"); break;
+      case kTime: op.time = Count("a number of nanoseconds"); break;
+      case kRandom: op.random = in_.Bool(); break;
+      case kDeterministic: op.deterministic = in_.Bool(); break;
     }
   }
   return op;
@@ -309,20 +247,13 @@ std::vector<Argument> GraphParser::ParseArguments() {
 
 Value GraphParser::ParseValue() {
   switch (in_.Peek()) {
-    case Type::kNull:
-      in_.Null();
-      return {};
-    case Type::kBool:
-      return in_.Bool();
-    case Type::kString:
-      return std::string(in_.String());
-    case Type::kList:
-      return ParseListValue();
-    case Type::kObject:
-      return ParseObjectValue();
+    case Type::kNull: in_.Null(); return {};
+    case Type::kBool: return in_.Bool();
+    case Type::kString: return std::string(in_.String());
+    case Type::kList: return ParseListValue();
+    case Type::kObject: return ParseObjectValue();
     case Type::kNumber:
-    case Type::kNone:
-      break;
+    case Type::kNone: break;
   }
   const JsonReader::Number number = in_.AnyNumber("a value");
   return number.is_integer ? Value(number.integer) : Value(number.real);
@@ -358,29 +289,14 @@ Value GraphParser::ParseObjectValue() {
   JsonFields fields(in_, kFields);
   for (int field; (field = fields.Next()) >= 0; ++keys) {
     switch (field) {
-      case kTensor:
-        value = ParseId<TensorId>("the number of a tensor");
-        break;
-      case kTensors:
-        value = ParseTensorList();
-        break;
-      case kScalar:
-        value = ParseId<ScalarId>("the number of a scalar");
-        break;
-      case kScalars:
-        value = ParseScalarList();
-        break;
-      case kFloat:
-        value = ParseInfinityOrNan();
-        break;
-      case kFloats:
-        value = ParseFloats();
-        break;
-      case kBools:
-        value = ParseBools();
-        break;
-      default:
-        value = Named{std::string(kFields[field].name), std::string(in_.String())};
+      case kTensor: value = ParseId<TensorId>("the number of a tensor"); break;
+      case kTensors: value = ParseTensorList(); break;
+      case kScalar: value = ParseId<ScalarId>("the number of a scalar"); break;
+      case kScalars: value = ParseScalarList(); break;
+      case kFloat: value = ParseInfinityOrNan(); break;
+      case kFloats: value = ParseFloats(); break;
+      case kBools: value = ParseBools(); break;
+      default: value = Named{std::string(kFields[field].name), std::string(in_.String())};
     }
   }
   if (in_.ok() && keys != 1) in_.FailWith(fmt::format("expected an object of one key, found {}", keys));

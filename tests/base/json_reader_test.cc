@@ -20,13 +20,9 @@ using Type = JsonReader::Type;
 // Any document, as nlohmann would hold it. The depth is bounded by the reader.
 Json ReadAny(JsonReader& in) {
   switch (in.Peek()) {
-    case Type::kNull:
-      in.Null();
-      return nullptr;
-    case Type::kBool:
-      return in.Bool();
-    case Type::kString:
-      return std::string(in.String());
+    case Type::kNull: in.Null(); return nullptr;
+    case Type::kBool: return in.Bool();
+    case Type::kString: return std::string(in.String());
     case Type::kObject: {
       Json object = Json::object();
       in.BeginObject();
@@ -43,8 +39,7 @@ Json ReadAny(JsonReader& in) {
       return list;
     }
     case Type::kNumber:
-    case Type::kNone:
-      break;
+    case Type::kNone: break;
   }
   const JsonReader::Number number = in.AnyNumber("a value");
   return number.is_integer ? Json(number.integer) : Json(number.real);
@@ -123,17 +118,13 @@ Json RandomJson(std::mt19937_64& random, int depth) {
   static const std::vector<std::string> kTexts = {"",         "a", "\"", "\\", "\n", "\xC3\xA9", "\xF0\x9F\x8C\x8A",
                                                   "long text"};
   switch (random() % (depth < 6 ? 7 : 5)) {
-    case 0:
-      return nullptr;
-    case 1:
-      return random() % 2 == 0;
-    case 2:
-      return static_cast<std::int64_t>(random());
+    case 0: return nullptr;
+    case 1: return random() % 2 == 0;
+    case 2: return static_cast<std::int64_t>(random());
     case 3:
       return std::ldexp(static_cast<double>(static_cast<std::int64_t>(random())),
                         static_cast<int>(random() % 200) - 150);
-    case 4:
-      return kTexts[random() % kTexts.size()];
+    case 4: return kTexts[random() % kTexts.size()];
     case 5: {
       Json list = Json::array();
       for (auto n = random() % 4; n > 0; --n) list.push_back(RandomJson(random, depth + 1));

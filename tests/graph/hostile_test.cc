@@ -228,14 +228,9 @@ TEST(HostileGraph, RandomDamage) {
       const std::size_t at = random() % text.size();
       const char c = alphabet[random() % alphabet.size()];
       switch (random() % 3) {
-        case 0:
-          text[at] = c;
-          break;
-        case 1:
-          text.insert(at, 1, c);
-          break;
-        default:
-          text.erase(at, random() % 20 + 1);
+        case 0: text[at] = c; break;
+        case 1: text.insert(at, 1, c); break;
+        default: text.erase(at, random() % 20 + 1);
       }
     }
     const auto graph = ParseGraph(text, "bad.json");

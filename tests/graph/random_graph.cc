@@ -159,32 +159,19 @@ class Generator {
       return items;
     };
     switch (Int(0, 12)) {
-      case 0:
-        return Chance(0.5);
-      case 1:
-        return std::int64_t{Int(-100, 100)};
-      case 2:
-        return Float();
-      case 3:
-        return Text();
-      case 4:
-        return list([&] { return std::int64_t{Int(-5, 5)}; });
-      case 5:
-        return list([&] { return Float(); });
-      case 6:
-        return list([&] { return Chance(0.5); });
-      case 7:
-        return tensors.empty() ? Value() : Value(Pick(tensors));
-      case 8:
-        return TensorList{list([&] { return tensors.empty() || Chance(0.3) ? TensorId() : Pick(tensors); })};
-      case 9:
-        return graph_.scalars.empty() ? Value() : Value(ScalarId(graph_.scalars.size() - 1));
-      case 10:
-        return ScalarList{graph_.scalars.empty() ? std::vector<ScalarId>() : list([] { return ScalarId(0); })};
-      case 11:
-        return Named{Pick(std::vector<std::string>{"dtype", "device", "layout", "memory_format"}), Text()};
-      default:
-        return {};
+      case 0: return Chance(0.5);
+      case 1: return std::int64_t{Int(-100, 100)};
+      case 2: return Float();
+      case 3: return Text();
+      case 4: return list([&] { return std::int64_t{Int(-5, 5)}; });
+      case 5: return list([&] { return Float(); });
+      case 6: return list([&] { return Chance(0.5); });
+      case 7: return tensors.empty() ? Value() : Value(Pick(tensors));
+      case 8: return TensorList{list([&] { return tensors.empty() || Chance(0.3) ? TensorId() : Pick(tensors); })};
+      case 9: return graph_.scalars.empty() ? Value() : Value(ScalarId(graph_.scalars.size() - 1));
+      case 10: return ScalarList{graph_.scalars.empty() ? std::vector<ScalarId>() : list([] { return ScalarId(0); })};
+      case 11: return Named{Pick(std::vector<std::string>{"dtype", "device", "layout", "memory_format"}), Text()};
+      default: return {};
     }
   }
 
