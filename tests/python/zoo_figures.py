@@ -1,0 +1,48 @@
+"""The figures of a built-in model, from `ebbtide inspect` and from its PyTorch twin: for the test and the benchmark that
+compare the two."""
+
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+import warnings
+
+from torch.utils.flop_counter import FlopCounterMode
+
+import ebbtide
+from ebbtide import twins
+
+PROGRAM = os.environ.get("EBBTIDE_PROGRAM") or str(pathlib.Path(__file__).resolve().parents[2] / "build" / "ebbtide")
+
+
+def inspect(model, **sizes):
+    """What `ebbtide inspect --json` says. Sizes are named as in Python: batch_size=2."""
+    flags = [word for name, value in sizes.items() for word in ("--" + name.replace("_", "-"), str(value))]
+    done = subprocess.run([PROGRAM, "inspect", str(model), "--json", *flags], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def twin_parameters(name):
+    model = twins.build(name, batch_size=1, optimizer="none")[0]
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def counted_flops(name, **sizes):
+    """Forward FLOPs by torch's own counter, over tensors without data. Not for models that ask for values."""
+    model, _, _, batch = twins.build(name, optimizer="none", **sizes)
+    with FlopCounterMode(display=False) as counter:
+        model(**batch) if isinstance(batch, dict) else model(*batch[:-1])
+    return counter.get_total_flops()
+
+
+def inspect_capture(name, **sizes):
+    """What `ebbtide inspect --json` says of the twin's captured step, and the seconds that the capture took."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        captured = ebbtide.capture(*twins.build(name, **sizes))
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "step.json"
+        captured.save(path)
+        return inspect(path), captured.seconds
