@@ -70,7 +70,7 @@ function(ebbtide_phantom_library folder)
   target_link_options(${target} PRIVATE -Wl,--exclude-libs,ALL -Wl,--version-script=${generated}/exports.map)
   set_target_properties(${target} PROPERTIES
     PREFIX "" SUFFIX "" OUTPUT_NAME ${arg_SONAME} LINK_DEPENDS ${generated}/exports.map
-    BUILD_RPATH_USE_ORIGIN ON BUILD_RPATH "$ORIGIN/.." INSTALL_RPATH "$ORIGIN/..")
+    BUILD_RPATH "$ORIGIN;$ORIGIN/.." INSTALL_RPATH "$ORIGIN;$ORIGIN/..")
 
   set_property(GLOBAL APPEND PROPERTY EBBTIDE_PHANTOM_LIBRARIES${arg_GENERATION} ${target})
   if(arg_GENERATION)

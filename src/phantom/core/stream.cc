@@ -121,7 +121,10 @@ void Stream::Serve() {
   std::unique_lock lock(mutex_);
   for (;;) {
     changed_.wait(lock, [&] { return closed_ || !queue_.empty(); });
-    if (queue_.empty()) return;
+    if (queue_.empty()) {  // closed; a wait for it may still put something in, which then starts another thread
+      served_ = false;
+      return;
+    }
     Entry entry = std::move(queue_.front());
     queue_.pop_front();
     lock.unlock();

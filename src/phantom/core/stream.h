@@ -107,7 +107,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Entry> queue_;
-  bool served_ = false;  // the thread was started
+  bool served_ = false;  // its thread runs
   bool closed_ = false;
   Nanos ready_ = 0;  // virtual end of the last operation
   std::atomic<std::uint64_t> submitted_{0};
