@@ -67,6 +67,7 @@ constexpr Row kTable[] = {
     {"hardsigmoid",               "self",     "=", "self = hardsigmoid_backward(grad, self)"},
     {"hardsigmoid_",              "original", "=", "self = hardsigmoid_backward(grad, original)"},
     {"mish",                      "self",     "=", "self = mish_backward(grad, self)"},
+    {"_prelu_kernel",             "self weight", "=", "self weight = _prelu_kernel_backward(self, weight, grad)"},
     {"softplus",                  "self",     "=", "self = softplus_backward(grad, self)"},
     {"sigmoid sigmoid_",          "result",   "=", "self = sigmoid_backward(grad, result)"},
     {"tanh tanh_",                "result",   "=", "self = tanh_backward(grad, result)"},
@@ -96,6 +97,7 @@ constexpr Row kTable[] = {
     {"masked_fill",   "mask",        "=", "self = masked_fill(grad, mask)"},
     {"masked_fill_",  "mask",        "=", "self = masked_fill(grad, mask)"},
     {"native_dropout", "-",     "result1", "input = native_dropout_backward(grad, result1)"},
+    {"remainder",     "",            "=", "self = same(grad)"},
     {"_to_copy",      "",            "=", "self = _to_copy(grad)"},
     {"assumed_elementwise", "inputs", "=", "inputs = assumed_elementwise_backward(grad, inputs)"},
 
@@ -103,6 +105,8 @@ constexpr Row kTable[] = {
     {"mean",          "",            "=", "self = div(expanded(grad))"},
     {"sum",           "",            "=", "self = expanded(grad)"},
     {"amax amin",     "self result", "=", "self = mul(expanded(grad), eq(self, expanded(result)))"},
+    {"prod logsumexp linalg_vector_norm", "self result", "=", "self = reduction_backward(grad, self, result)"},
+    {"topk",          "result1",     "=", "self = value_selecting_reduction_backward(grad, result1)"},
     {"cumsum",        "",            "=", "self = flipped_cumsum(grad)"},
 
     // ---- views and copies
@@ -116,6 +120,9 @@ constexpr Row kTable[] = {
     {"split split_with_sizes", "",   "=", "self = joined(grads)"},
     {"unbind",           "",         "=", "self = stacked(grads)"},
     {"cat stack",        "",         "=", "tensors = parts(grad)"},
+    {"repeat",           "",         "=", "self = repeat_backward(grad)"},
+    {"tril triu",        "",         "=", "self = trilu_backward(grad)"},
+    {"scatter index_put", "index",   "=", "self = scatter_backward(grad, index); values = gather(grad, index)"},
     {"constant_pad_nd",  "",         "=", "self = constant_pad_nd_backward(grad)"},
     {"roll flip",        "",         "=", "self = roll(grad)"},
     {"gather",           "index",    "=", "self = gather_backward(grad, index)"},
@@ -126,8 +133,13 @@ constexpr Row kTable[] = {
     {"max_pool2d_with_indices", "self result1", "=", "self = max_pool2d_with_indices_backward(grad, self, result1)"},
     {"avg_pool2d",              "self",         "=", "self = avg_pool2d_backward(grad, self)"},
     {"_adaptive_avg_pool2d",    "self",         "=", "self = _adaptive_avg_pool2d_backward(grad, self)"},
-    {"upsample_nearest2d upsample_bilinear2d upsample_bicubic2d", "", "=", "self = upsample_backward(grad)"},
-    {"pixel_shuffle",           "",             "=", "self = pixel_unshuffle(grad)"},
+    {"max_pool3d_with_indices", "self result1", "=", "self = max_pool3d_with_indices_backward(grad, self, result1)"},
+    {"avg_pool3d",              "self",         "=", "self = avg_pool3d_backward(grad, self)"},
+    {"reflection_pad1d reflection_pad2d reflection_pad3d replication_pad1d replication_pad2d replication_pad3d", "self", "=",
+     "self = pad_backward(grad, self)"},
+    {"upsample_nearest1d upsample_linear1d upsample_nearest2d upsample_bilinear2d upsample_bicubic2d upsample_nearest3d "
+     "upsample_trilinear3d", "", "=", "self = upsample_backward(grad)"},
+    {"pixel_shuffle pixel_unshuffle", "",       "=", "self = pixel_shuffle_backward(grad)"},
 
     // ---- embedding, attention, recurrence
     {"embedding", "indices", "=", "weight = embedding_dense_backward(grad, indices)"},
@@ -149,8 +161,8 @@ constexpr Row kTable[] = {
     {"nll_loss2d_forward", "self target result1", "=", "self = nll_loss2d_backward(grad, self, target, result1)"},
 
     // ---- no gradient flows
-    {"empty_like zeros_like ones_like new_ones detach argmax eq ne ge gt le lt logical_not logical_and isnan shape "
-     "bernoulli bernoulli_ floor ceil round sign", "", "=", ""},
+    {"empty_like zeros_like ones_like new_ones detach argmax argmin eq ne ge gt le lt logical_not logical_and logical_or "
+     "logical_xor isnan isinf one_hot shape bernoulli bernoulli_ floor ceil round sign", "", "=", ""},
 };
 // clang-format on
 

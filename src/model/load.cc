@@ -4,15 +4,17 @@
 #include "base/nearest.h"
 #include "graph/json.h"
 #include "model/model.h"
+#include "model/onnx/onnx.h"
 #include "model/zoo/zoo.h"
 
 namespace ebbtide::model {
 namespace {
 
-enum class Source { kBuiltIn, kGraph, kUnknownFile };
+enum class Source { kBuiltIn, kGraph, kOnnx, kUnknownFile };
 
 Source SourceOf(std::string_view model) {
   if (model.ends_with(".json") || model.ends_with(".json.gz")) return Source::kGraph;
+  if (model.ends_with(".onnx")) return Source::kOnnx;
   return model.find('/') == std::string_view::npos ? Source::kBuiltIn : Source::kUnknownFile;
 }
 
@@ -38,8 +40,10 @@ Result<TrainingGraph> LoadModel(const std::string& model, const ModelOptions& op
   switch (SourceOf(model)) {
     case Source::kGraph:
       return ReadGraph(model);
+    case Source::kOnnx:
+      return onnx::ReadModel(model, options);
     case Source::kUnknownFile:
-      return Fail("{}: expected a file that ends in .json or .json.gz", model);
+      return Fail("{}: expected a file that ends in .onnx, .json or .json.gz", model);
     case Source::kBuiltIn:
       break;
   }
