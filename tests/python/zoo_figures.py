@@ -8,6 +8,9 @@ import subprocess
 import tempfile
 import warnings
 
+import torch
+from torch._subclasses import FakeTensorMode
+from torch.func import functional_call
 from torch.utils.flop_counter import FlopCounterMode
 
 import ebbtide
@@ -30,10 +33,19 @@ def twin_parameters(name):
 
 
 def counted_flops(name, **sizes):
-    """Forward FLOPs by torch's own counter, over tensors without data. Not for models that ask for values."""
+    """Forward FLOPs by torch's own counter, over tensors without data: on the meta device, or fakes for language models,
+    since transformers takes care not to ask those for values (OPT does, of a number that it draws on the CPU)."""
     model, _, _, batch = twins.build(name, optimizer="none", **sizes)
     with FlopCounterMode(display=False) as counter:
-        model(**batch) if isinstance(batch, dict) else model(*batch[:-1])
+        if not isinstance(batch, dict):
+            model(*batch[:-1])
+        elif name.startswith("opt"):
+            model(**batch)
+        else:
+            with FakeTensorMode():
+                state = dict(model.named_parameters()) | dict(model.named_buffers())
+                fakes = {name: torch.empty(t.shape, dtype=t.dtype) for name, t in (state | batch).items()}
+                functional_call(model, {name: fakes[name] for name in state}, kwargs={name: fakes[name] for name in batch})
     return counter.get_total_flops()
 
 
