@@ -110,5 +110,6 @@ def _name_kinds(ops, tensors, storages, gradients):
             continue
         if number in gradients:
             storage["kind"], storage["name"] = "gradient", gradients[number]
+            storage["released_after"] = len(ops) - 1  # parameters refer to their gradients until the next step
         elif made_in.get(number) == "forward" and number in read_in_backward:
             storage["kind"] = "activation"
