@@ -14,11 +14,11 @@ namespace {
 // What a name in a formula stands for: one tensor, several, or none (a number, or an absent operand).
 using Operand = std::vector<TensorId>;
 
-const std::set<std::string, std::less<>> kElementwise = {"mul", "div", "neg", "pow", "exp", "sin", "cos", "sgn",
-                                                         "ge",  "eq",  "where", "masked_fill"};
+const std::set<std::string, std::less<>> kElementwise = {"mul", "div", "neg", "pow", "exp",   "sin",
+                                                         "cos", "sgn", "ge",  "eq",  "where", "masked_fill"};
 
 // These fill a new contiguous tensor with zeros and write into it; other kernels keep the order of their target's axes.
-const std::set<std::string, std::less<>> kFromZeros = {"slice_backward",  "select_backward",       "gather_backward",
+const std::set<std::string, std::less<>> kFromZeros = {"slice_backward", "select_backward", "gather_backward",
                                                        "index_put_backward", "index_select_backward"};
 
 class Backward {
@@ -66,7 +66,8 @@ class Backward {
     if (targets.empty()) return;
     const Formula& formula = statement.formula;
     if (formula.name == "parts") return RunParts(targets);
-    if (formula.name == "joined" || formula.name == "stacked") return Arrive(targets[0], Joined(formula.name == "stacked"));
+    if (formula.name == "joined" || formula.name == "stacked")
+      return Arrive(targets[0], Joined(formula.name == "stacked"));
     if (IsFunction(formula.name)) {
       target_ = targets[0];
       return Arrive(targets[0], SumTo(Evaluate(formula), targets[0]));
@@ -84,7 +85,8 @@ class Backward {
       if (ids.size() > 1) arguments.push_back({operand.name, TensorList{ids}});
     }
     for (const Argument& argument : node_->arguments) {
-      bool is_tensor = std::holds_alternative<TensorId>(argument.value) || std::holds_alternative<TensorList>(argument.value);
+      bool is_tensor =
+          std::holds_alternative<TensorId>(argument.value) || std::holds_alternative<TensorList>(argument.value);
       if (!is_tensor && !std::holds_alternative<std::monostate>(argument.value)) arguments.push_back(argument);
     }
     std::vector<TensorId> gradients = b_.Call(formula.name, std::move(arguments), std::move(outputs));
@@ -243,7 +245,8 @@ class Backward {
   bool OwnsStorage(TensorId gradient) {
     const Tensor& tensor = b_.at(gradient);
     Bytes bytes = SaturatingMul(ElementCount(tensor.shape), ItemSize(tensor.dtype));
-    return references_[tensor.storage] == 1 && IsDense(tensor) && bytes == b_.graph().storages[tensor.storage.index()].bytes;
+    return references_[tensor.storage] == 1 && IsDense(tensor) &&
+           bytes == b_.graph().storages[tensor.storage.index()].bytes;
   }
 
   // A parameter's gradient is kept after the step: torch copies it where it is a view of something else.
@@ -278,9 +281,7 @@ const std::unordered_map<std::string, TensorId (Backward::*)(Backward::Operands)
 
 }  // namespace
 
-bool IsFormulaFunction(std::string_view name) {
-  return Backward::IsFunction(std::string(name));
-}
+bool IsFormulaFunction(std::string_view name) { return Backward::IsFunction(std::string(name)); }
 
 ParameterGradients RecordBackward(Builder& builder, TensorId loss) { return Backward(builder).Run(loss); }
 

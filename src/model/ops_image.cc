@@ -22,7 +22,8 @@ void FailTooSmall(Builder& b, TensorId x, std::int64_t reach, std::int64_t paddi
                      reach - 2 * padding));
 }
 
-std::int64_t PooledSize(std::int64_t size, std::int64_t kernel, std::int64_t stride, std::int64_t padding, bool ceil_mode) {
+std::int64_t PooledSize(std::int64_t size, std::int64_t kernel, std::int64_t stride, std::int64_t padding,
+                        bool ceil_mode) {
   std::int64_t span = size + 2 * padding - kernel + (ceil_mode ? stride - 1 : 0);
   if (span < 0) return 0;
   std::int64_t out = span / stride + 1;
@@ -84,7 +85,8 @@ TensorId Convolution(Builder& b, TensorId x, TensorId weight, TensorId bias, con
 
 TensorId MaxPool2d(Builder& b, TensorId x, const PoolOptions& options) {
   Dims shape = PooledShape(b, x, options);
-  return b.Call("max_pool2d_with_indices", PoolArguments(x, options), {{shape, b.at(x).dtype}, {shape, DType::kInt64}})[0];
+  return b.Call("max_pool2d_with_indices", PoolArguments(x, options),
+                {{shape, b.at(x).dtype}, {shape, DType::kInt64}})[0];
 }
 
 TensorId AvgPool2d(Builder& b, TensorId x, const PoolOptions& options) {

@@ -3,7 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <set>
+#include <map>
+#include <optional>
 
 #include "graph/check.h"
 #include "graph/liveness.h"
@@ -58,28 +59,14 @@ struct Count {
   std::int64_t smallest_image;  // that no layer is too small for
 };
 constexpr Count kCounts[] = {
-    {"alexnet", 61'100'840, 63},
-    {"vgg11", 132'863'336, 32},
-    {"vgg16", 138'357'544, 32},
-    {"vgg19", 143'667'240, 32},
-    {"resnet18", 11'689'512, 1},
-    {"resnet34", 21'797'672, 1},
-    {"resnet50", 25'557'032, 1},
-    {"resnet101", 44'549'160, 1},
-    {"resnet152", 60'192'808, 1},
+    {"alexnet", 61'100'840, 63},       {"vgg11", 132'863'336, 32},           {"vgg16", 138'357'544, 32},
+    {"vgg19", 143'667'240, 32},        {"resnet18", 11'689'512, 1},          {"resnet34", 21'797'672, 1},
+    {"resnet50", 25'557'032, 1},       {"resnet101", 44'549'160, 1},         {"resnet152", 60'192'808, 1},
     {"inception_v3", 27'161'264, 299},  // the auxiliary classifier needs 17x17 where it looks
-    {"inception_v4", 42'679'816, 75},
-    {"densenet121", 7'978'856, 29},
-    {"densenet169", 14'149'480, 29},
-    {"mobilenet_v2", 3'504'872, 1},
-    {"mobilenet_v3_small", 2'542'856, 1},
-    {"mobilenet_v3_large", 5'483'032, 1},
-    {"mnasnet1_0", 4'383'312, 1},
-    {"regnet_x_400mf", 5'495'976, 1},
-    {"regnet_y_400mf", 4'344'144, 1},
-    {"convnext_tiny", 28'589'128, 32},
-    {"convnext_base", 88'591'464, 32},
-    {"unet", 31'037'698, 16},
+    {"inception_v4", 42'679'816, 75},  {"densenet121", 7'978'856, 29},       {"densenet169", 14'149'480, 29},
+    {"mobilenet_v2", 3'504'872, 1},    {"mobilenet_v3_small", 2'542'856, 1}, {"mobilenet_v3_large", 5'483'032, 1},
+    {"mnasnet1_0", 4'383'312, 1},      {"regnet_x_400mf", 5'495'976, 1},     {"regnet_y_400mf", 4'344'144, 1},
+    {"convnext_tiny", 28'589'128, 32}, {"convnext_base", 88'591'464, 32},    {"unet", 31'037'698, 16},
 };
 
 class EveryConvolutionalModel : public ::testing::TestWithParam<Count> {};
@@ -193,7 +180,8 @@ TEST(DenseNet, EveryLayerJoinsAllBeforeIt) {
   EXPECT_EQ(CountOps(graph, "convolution"), 1 + 2 * 58 + 3);
   std::int64_t widest = 0;
   for (const Op& op : graph.ops) {
-    if (op.kind == "cat" && op.phase == Phase::kForward) widest = std::max(widest, graph.tensor(op.outputs[0]).shape[1]);
+    if (op.kind != "cat" || op.phase != Phase::kForward) continue;
+    widest = std::max(widest, graph.tensor(op.outputs[0]).shape[1]);
   }
   EXPECT_EQ(widest, 512 + 16 * 32);
 }
@@ -211,8 +199,8 @@ TEST(Inception, V3HasAnAuxiliaryClassifier) {
   EXPECT_EQ(auxiliary / 4, (768 * 128 + 2 * 128) + (128 * 768 * 25 + 2 * 768) + (768 * 1000 + 1000));
 }
 
-// torch keeps a copy of the input of ReLU6 in place: 2 in the first block (no expansion) and the stem and the head, 2 in
-// each of the other 16. Batch norm's own result is not kept.
+// torch keeps a copy of the input of ReLU6 in place: once in the stem, the first block (it does not expand) and the
+// head, twice in each of the other 16 blocks.
 TEST(MobileNet, V2KeepsTheInputsOfRelu6) {
   const TrainingGraph graph = BuildModel("mobilenet_v2", {.batch = 1});
   EXPECT_EQ(CountOps(graph, "hardtanh_"), 1 + 1 + 2 * 16 + 1);
@@ -262,14 +250,15 @@ TEST(UNet, Parameters) {
   }
   for (int level = 3; level >= 0; --level) {
     const std::int64_t width = widths[level];
-    count += 4 * 2 * width * width + width;                         // 2x2 transposed, with bias
+    count += 4 * 2 * width * width + width;                          // 2x2 transposed, with bias
     count += 9 * 2 * width * width + 9 * width * width + 4 * width;  // behind the concatenation
   }
   EXPECT_EQ(Summarize(BuildModel("unet", {.batch = 1})).parameters, count);
 }
 
 TEST(UNet, ImagesMustHalveFourTimes) {
-  EXPECT_EQ(ErrorOf("unet", {.image = 100}), "unet: --image-size 100: expected a multiple of 16, as it is halved 4 times");
+  EXPECT_EQ(ErrorOf("unet", {.image = 100}),
+            "unet: --image-size 100: expected a multiple of 16, as it is halved 4 times");
   EXPECT_EQ(ErrorOf("unet", {.image = 96}), "no error");
 }
 

@@ -22,7 +22,7 @@ enum class BranchPool { kNone, kAverage, kMaximum };  // 3x3; kAverage keeps the
 
 struct Branch {
   std::vector<ConvStep> steps = {};
-  std::vector<ConvStep> forks = {};  // behind the steps, side by side, and joined first
+  std::vector<ConvStep> forks = {};     // behind the steps, side by side, and joined first
   BranchPool pool = BranchPool::kNone;  // before the steps
 };
 

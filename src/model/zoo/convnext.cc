@@ -56,8 +56,9 @@ TensorId ConvNext(Builder& b, const Sizes& sizes, const Design& design) {
 }
 
 Member ConvNextMember(const std::string& name, const Design& design) {
-  return {name, "torchvision, 224x224", {.image = 224, .classes = 1000},
-          [=](Builder& b, const Sizes& sizes) { return ConvNext(b, sizes, design); }};
+  return {name, "torchvision, 224x224", {.image = 224, .classes = 1000}, [=](Builder& b, const Sizes& sizes) {
+            return ConvNext(b, sizes, design);
+          }};
 }
 
 }  // namespace

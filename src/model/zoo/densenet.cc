@@ -53,8 +53,9 @@ TensorId DenseNet(Builder& b, const Sizes& sizes, const std::vector<int>& blocks
 }
 
 Member DenseNetMember(const std::string& name, std::vector<int> blocks) {
-  return {name, "torchvision, 224x224", {.image = 224, .classes = 1000},
-          [=](Builder& b, const Sizes& sizes) { return DenseNet(b, sizes, blocks); }};
+  return {name, "torchvision, 224x224", {.image = 224, .classes = 1000}, [=](Builder& b, const Sizes& sizes) {
+            return DenseNet(b, sizes, blocks);
+          }};
 }
 
 }  // namespace

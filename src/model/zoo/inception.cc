@@ -1,4 +1,5 @@
-// Inception v3 (Szegedy et al. 2015), as torchvision defines it. In training an auxiliary classifier's loss counts for 0.4.
+// Inception v3 (Szegedy et al. 2015), as torchvision defines it. In training an auxiliary classifier's loss counts for
+// 0.4.
 #include "model/zoo/branches.h"
 #include "model/zoo/zoo.h"
 
@@ -14,9 +15,10 @@ std::vector<Branch> BlockA(std::int64_t pool_channels) {
 }
 
 std::vector<Branch> BlockB() {
-  return {{.steps = {{"branch3x3", 384, 3, 3, 2, false}}},
-          {.steps = {{"branch3x3dbl_1", 64, 1, 1}, {"branch3x3dbl_2", 96, 3, 3}, {"branch3x3dbl_3", 96, 3, 3, 2, false}}},
-          {.pool = BranchPool::kMaximum}};
+  return {
+      {.steps = {{"branch3x3", 384, 3, 3, 2, false}}},
+      {.steps = {{"branch3x3dbl_1", 64, 1, 1}, {"branch3x3dbl_2", 96, 3, 3}, {"branch3x3dbl_3", 96, 3, 3, 2, false}}},
+      {.pool = BranchPool::kMaximum}};
 }
 
 std::vector<Branch> BlockC(std::int64_t narrow) {
@@ -57,7 +59,9 @@ TensorId AuxiliaryScores(Builder& b, TensorId x, std::int64_t classes) {
 TensorId InceptionV3(Builder& b, const Sizes& sizes) {
   const op::PoolOptions pool{.kernel = {3, 3}, .stride = {2, 2}};
   auto [x, labels] = ImageInput(b, sizes);
-  x = Chain(b, x, {{"Conv2d_1a_3x3", 32, 3, 3, 2, false}, {"Conv2d_2a_3x3", 32, 3, 3, 1, false}, {"Conv2d_2b_3x3", 64, 3, 3}});
+  x = Chain(
+      b, x,
+      {{"Conv2d_1a_3x3", 32, 3, 3, 2, false}, {"Conv2d_2a_3x3", 32, 3, 3, 1, false}, {"Conv2d_2b_3x3", 64, 3, 3}});
   x = op::MaxPool2d(b, x, pool);
   x = Chain(b, x, {{"Conv2d_3b_1x1", 80, 1, 1}, {"Conv2d_4a_3x3", 192, 3, 3, 1, false}});
   x = op::MaxPool2d(b, x, pool);
@@ -81,9 +85,10 @@ TensorId InceptionV3(Builder& b, const Sizes& sizes) {
 }  // namespace
 
 Family Inceptions() {
-  return {"convolutional",
-          {{"inception_v3", "torchvision with auxiliary classifier, 299x299", {.image = 299, .classes = 1000}, InceptionV3},
-           {"inception_v4", "timm, 299x299", {.image = 299, .classes = 1000}, InceptionV4}}};
+  return {
+      "convolutional",
+      {{"inception_v3", "torchvision with auxiliary classifier, 299x299", {.image = 299, .classes = 1000}, InceptionV3},
+       {"inception_v4", "timm, 299x299", {.image = 299, .classes = 1000}, InceptionV4}}};
 }
 
 }  // namespace ebbtide::model::zoo

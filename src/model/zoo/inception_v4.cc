@@ -51,7 +51,10 @@ std::vector<std::vector<Branch>> BlocksBehindStem() {
   std::vector<std::vector<Branch>> blocks = {
       {{.pool = BranchPool::kMaximum}, {.steps = {{"conv", 96, 3, 3, 2, false}}}},
       {{.steps = {{"branch0.0", 64, 1, 1}, {"branch0.1", 96, 3, 3, 1, false}}},
-       {.steps = {{"branch1.0", 64, 1, 1}, {"branch1.1", 64, 1, 7}, {"branch1.2", 64, 7, 1}, {"branch1.3", 96, 3, 3, 1, false}}}},
+       {.steps = {{"branch1.0", 64, 1, 1},
+                  {"branch1.1", 64, 1, 7},
+                  {"branch1.2", 64, 7, 1},
+                  {"branch1.3", 96, 3, 3, 1, false}}}},
       {{.steps = {{"conv", 192, 3, 3, 2, false}}}, {.pool = BranchPool::kMaximum}}};
   blocks.insert(blocks.end(), 4, BlockA());
   blocks.push_back(ReductionA());

@@ -34,7 +34,7 @@ TensorId BlockV2(Builder& b, TensorId x, const StageV2& stage, std::int64_t stri
 }
 
 TensorId MobileNetV2(Builder& b, const Sizes& sizes) {
-  constexpr StageV2 kStages[] = {{1, 16, 1, 1}, {6, 24, 2, 2}, {6, 32, 3, 2},  {6, 64, 4, 2},
+  constexpr StageV2 kStages[] = {{1, 16, 1, 1}, {6, 24, 2, 2},  {6, 32, 3, 2}, {6, 64, 4, 2},
                                  {6, 96, 3, 1}, {6, 160, 3, 2}, {6, 320, 1, 1}};
   auto [x, labels] = ImageInput(b, sizes);
   {
@@ -69,9 +69,10 @@ const std::vector<BlockV3> kLarge = {
     {3, 184, 80, false, kSwish, 1}, {3, 480, 112, true, kSwish, 1}, {3, 672, 112, true, kSwish, 1},
     {5, 672, 160, true, kSwish, 2}, {5, 960, 160, true, kSwish, 1}, {5, 960, 160, true, kSwish, 1}};
 const std::vector<BlockV3> kSmall = {
-    {3, 16, 16, true, kRelu, 2},  {3, 72, 24, false, kRelu, 2}, {3, 88, 24, false, kRelu, 1}, {5, 96, 40, true, kSwish, 2},
-    {5, 240, 40, true, kSwish, 1}, {5, 240, 40, true, kSwish, 1}, {5, 120, 48, true, kSwish, 1}, {5, 144, 48, true, kSwish, 1},
-    {5, 288, 96, true, kSwish, 2}, {5, 576, 96, true, kSwish, 1}, {5, 576, 96, true, kSwish, 1}};
+    {3, 16, 16, true, kRelu, 2},   {3, 72, 24, false, kRelu, 2},  {3, 88, 24, false, kRelu, 1},
+    {5, 96, 40, true, kSwish, 2},  {5, 240, 40, true, kSwish, 1}, {5, 240, 40, true, kSwish, 1},
+    {5, 120, 48, true, kSwish, 1}, {5, 144, 48, true, kSwish, 1}, {5, 288, 96, true, kSwish, 2},
+    {5, 576, 96, true, kSwish, 1}, {5, 576, 96, true, kSwish, 1}};
 
 TensorId RunBlockV3(Builder& b, TensorId x, const BlockV3& block) {
   std::int64_t in = b.dim(x, 1);
@@ -118,7 +119,8 @@ TensorId ConvNorm(Builder& b, int index, TensorId x, std::int64_t channels, cons
 TensorId BlockMnas(Builder& b, TensorId x, const StageMnas& stage, std::int64_t stride) {
   std::int64_t in = b.dim(x, 1), wide = in * stage.expansion;
   auto layer = b.Enter("layers");
-  nn::Conv depthwise{.kernel = stage.kernel, .stride = stride, .padding = stage.kernel / 2, .groups = wide, .bias = false};
+  nn::Conv depthwise{
+      .kernel = stage.kernel, .stride = stride, .padding = stage.kernel / 2, .groups = wide, .bias = false};
   TensorId out = op::ReluInPlace(b, ConvNorm(b, 0, x, wide, {.kernel = 1, .bias = false}));
   out = op::ReluInPlace(b, ConvNorm(b, 3, out, wide, depthwise));
   out = ConvNorm(b, 6, out, stage.channels, {.kernel = 1, .bias = false});

@@ -46,8 +46,9 @@ TensorId RegNet(Builder& b, const Sizes& sizes, const Design& design) {
 }
 
 Member RegNetMember(const std::string& name, const Design& design) {
-  return {name, "torchvision, 224x224", {.image = 224, .classes = 1000},
-          [=](Builder& b, const Sizes& sizes) { return RegNet(b, sizes, design); }};
+  return {name, "torchvision, 224x224", {.image = 224, .classes = 1000}, [=](Builder& b, const Sizes& sizes) {
+            return RegNet(b, sizes, design);
+          }};
 }
 
 }  // namespace

@@ -21,7 +21,8 @@ TensorId ConvNormActivation(Builder& b, const std::string& name, TensorId x, std
   return ActivateInPlace(b, nn::BatchNorm2d(b, "1", nn::Conv2d(b, "0", x, channels, conv)), activation);
 }
 
-TensorId SqueezeExcitation(Builder& b, const std::string& name, TensorId x, std::int64_t squeezed, const std::string& gate) {
+TensorId SqueezeExcitation(Builder& b, const std::string& name, TensorId x, std::int64_t squeezed,
+                           const std::string& gate) {
   auto layer = b.Enter(name);
   TensorId means = op::AdaptiveAvgPool2d(b, x, 1, 1);
   TensorId inner = op::Relu(b, nn::Conv2d(b, "fc1", means, squeezed, {.kernel = 1}));

@@ -17,6 +17,7 @@ TensorId ConvNormActivation(Builder& b, const std::string& name, TensorId x, std
 
 // SqueezeExcitation: every channel is scaled by what a small network makes of all channels' means. `gate` is the op
 // that ends it: "sigmoid" or "hardsigmoid".
-TensorId SqueezeExcitation(Builder& b, const std::string& name, TensorId x, std::int64_t squeezed, const std::string& gate);
+TensorId SqueezeExcitation(Builder& b, const std::string& name, TensorId x, std::int64_t squeezed,
+                           const std::string& gate);
 
 }  // namespace ebbtide::model::zoo

@@ -1,4 +1,5 @@
-// U-Net for segmentation (Ronneberger et al. 2015): padded convolutions with batch norm, five levels, one class per pixel.
+// U-Net for segmentation (Ronneberger et al. 2015): five levels of padded convolutions with batch norm, a class per
+// pixel.
 #include "model/nn.h"
 #include "model/zoo/zoo.h"
 
@@ -45,8 +46,9 @@ TensorId UNet(Builder& b, const Sizes& sizes) {
 }  // namespace
 
 Family UNets() {
-  return {"convolutional",
-          {{"unet", "5 levels of 64 to 1024 channels, 512x512, 2 classes per pixel", {.image = 512, .classes = 2}, UNet}}};
+  return {
+      "convolutional",
+      {{"unet", "5 levels of 64 to 1024 channels, 512x512, 2 classes per pixel", {.image = 512, .classes = 2}, UNet}}};
 }
 
 }  // namespace ebbtide::model::zoo

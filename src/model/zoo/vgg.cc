@@ -55,8 +55,9 @@ TensorId Vgg(Builder& b, const Sizes& sizes, const std::vector<int>& convolution
 }
 
 Member VggMember(const std::string& name, std::vector<int> convolutions) {
-  return {name, "torchvision, 224x224", {.image = 224, .classes = 1000},
-          [=](Builder& b, const Sizes& sizes) { return Vgg(b, sizes, convolutions); }};
+  return {name, "torchvision, 224x224", {.image = 224, .classes = 1000}, [=](Builder& b, const Sizes& sizes) {
+            return Vgg(b, sizes, convolutions);
+          }};
 }
 
 }  // namespace
@@ -64,7 +65,9 @@ Member VggMember(const std::string& name, std::vector<int> convolutions) {
 Family AlexNetAndVgg() {
   return {"convolutional",
           {{"alexnet", "torchvision, 224x224", {.image = 224, .classes = 1000}, AlexNet},
-           VggMember("vgg11", {1, 1, 2, 2, 2}), VggMember("vgg16", {2, 2, 3, 3, 3}), VggMember("vgg19", {2, 2, 4, 4, 4})}};
+           VggMember("vgg11", {1, 1, 2, 2, 2}),
+           VggMember("vgg16", {2, 2, 3, 3, 3}),
+           VggMember("vgg19", {2, 2, 4, 4, 4})}};
 }
 
 }  // namespace ebbtide::model::zoo
