@@ -44,6 +44,16 @@ def test_memory_is_that_of_the_captured_step(name):
     assert built_in["peak_bytes"] == pytest.approx(captured["peak_bytes"], rel=0.001)
 
 
+# The perceptron is all weights: its peak is in the update.
+@pytest.mark.parametrize("optimizer", twins.OPTIMIZERS)
+def test_updates_take_what_captured_ones_take(optimizer):
+    built_in = inspect("mlp", batch_size=3, optimizer=optimizer)
+    captured, _ = inspect_capture("mlp", batch_size=3, optimizer=optimizer)
+    state = "optimizer_state"
+    assert built_in["bytes_by_kind"].get(state, 0) == captured["bytes_by_kind"].get(state, 0)
+    assert built_in["peak_bytes"] == pytest.approx(captured["peak_bytes"], rel=0.01)
+
+
 def test_enough_models_are_captured():
     assert len(CAPTURED) >= 20
     assert set(CAPTURED) <= set(twins.NAMES)
