@@ -41,10 +41,11 @@ def test_an_export_is_its_captured_step(exported):
 
 def test_the_batch_is_bound_by_the_flag(exported):
     _, path, _ = exported
-    one, two, four = (inspect(path, batch_size=size) for size in (1, 2, 4))
-    assert one["parameters"] == four["parameters"]
-    assert four["forward_flops"] == 4 * one["forward_flops"]
-    assert four["saved_bytes"] - two["saved_bytes"] == pytest.approx(2 * (two["saved_bytes"] - one["saved_bytes"]), rel=1e-6)
+    # From 2 on: with one sample, more views are contiguous and fewer copies are made.
+    two, three, four = (inspect(path, batch_size=size) for size in (2, 3, 4))
+    assert two["parameters"] == four["parameters"]
+    assert four["forward_flops"] == 2 * two["forward_flops"]
+    assert four["saved_bytes"] - three["saved_bytes"] == three["saved_bytes"] - two["saved_bytes"]
 
 
 def test_both_devices_and_a_stateful_optimizer(exported):

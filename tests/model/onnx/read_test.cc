@@ -1,4 +1,6 @@
 // Files on disk: whole ones, and what is none.
+#include <fmt/format.h>
+#include <unistd.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +19,8 @@ using ::testing::HasSubstr;
 
 class ReadTest : public ::testing::Test {
  protected:
-  ReadTest() : folder_(std::filesystem::path(::testing::TempDir()) / "ebbtide_onnx_read_test") {
+  // Tests run side by side, each in a process of its own.
+  ReadTest() : folder_(std::filesystem::path(::testing::TempDir()) / fmt::format("ebbtide_onnx_read_test_{}", getpid())) {
     std::filesystem::create_directories(folder_);
   }
   ~ReadTest() override { std::filesystem::remove_all(folder_); }
