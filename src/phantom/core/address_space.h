@@ -21,6 +21,7 @@ using Address = std::uint64_t;
 enum class RangeKind : std::uint8_t {
   kDevice,      // cuMemAlloc, cudaMalloc
   kPool,        // stream-ordered pools
+  kVariable,    // __device__ and __constant__
   kMapped,      // cuMemMap
   kPinned,      // cudaHostAlloc
   kRegistered,  // cudaHostRegister

@@ -46,7 +46,7 @@ struct Watch {
         std::_Exit(2);
       }
     }
-    on = log >= 0 || !rules.empty();
+    on = log >= 0 || !rules.empty() || config.hidden;
     // Threads do not follow into a fork, so its device is dead there, as with the real driver.
     pthread_atfork(nullptr, nullptr, [] { TheWatch().Forked(); });
   }
@@ -98,6 +98,8 @@ bool CallSite::Logged() { return Watch::TheWatch().log >= 0; }
 Code CallSite::EnterWatched(const std::string& arguments) {
   Watch& watch = Watch::TheWatch();
   if (watch.forked.load(std::memory_order_relaxed)) return Code::kNotInitialized;
+  // NVML does not look at CUDA_VISIBLE_DEVICES.
+  if (TheConfig().hidden && !std::string_view(record_->name).starts_with("nvml")) return Code::kNoDevice;
   Code code = static_cast<Code>(watch.lost.load(std::memory_order_acquire));
   if (code == Code::kSuccess) {
     for (ActiveRule& active : watch.rules) {

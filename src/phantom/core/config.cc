@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <string_view>
 
 #include "base/json_text.h"
@@ -23,6 +24,14 @@ Result<double> Number(const char* name, std::string_view text, double most) {
   return value;
 }
 
+// The first entry is a number or an identifier. Which one does not matter: there is one device, and it is the one meant.
+bool NamesADevice(std::string_view list) {
+  std::size_t begin = list.find_first_not_of(" \t");
+  if (begin == std::string_view::npos) return false;
+  list.remove_prefix(begin);
+  return (list[0] >= '0' && list[0] <= '9') || list.starts_with("GPU-") || list.starts_with("MIG-");
+}
+
 }  // namespace
 
 Result<Config> ReadConfig(const char* (*get)(const char* name)) {
@@ -38,6 +47,8 @@ Result<Config> ReadConfig(const char* (*get)(const char* name)) {
 
   if (std::string profile = text("EBBTIDE_PHANTOM_PROFILE"); !profile.empty()) config.profile = profile;
   config.output = text("EBBTIDE_PHANTOM_OUTPUT");
+  std::error_code ignored;
+  if (!config.output.empty()) config.output = std::filesystem::absolute(config.output, ignored).string();
   config.log = text("EBBTIDE_PHANTOM_LOG");
   config.shared = text("EBBTIDE_PHANTOM_SHARED");
   if (config.shared.find('/') != std::string::npos || config.shared.size() > 200)
@@ -67,6 +78,7 @@ Result<Config> ReadConfig(const char* (*get)(const char* name)) {
   if (!real_time.empty() && real_time != "0" && real_time != "1")
     return Fail("EBBTIDE_PHANTOM_REAL_TIME: expected 0 or 1, found {}", Quoted(real_time));
   config.real_time = real_time == "1";
+  if (const char* visible = get("CUDA_VISIBLE_DEVICES")) config.hidden = !NamesADevice(visible);
   return config;
 }
 

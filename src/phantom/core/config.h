@@ -21,6 +21,7 @@ struct Config {
   std::uint64_t seed = 0;             // _SEED: of faults and jitter
   Bytes backed = 0;                   // _BACKED: device memory that really holds its content, at most
   bool check_races = false;           // _CHECK=race
+  bool hidden = false;                // CUDA_VISIBLE_DEVICES hides the device: empty, or nothing that could name one
   bool real_time = false;             // _REAL_TIME=1: the queues sleep as long as the virtual clock says
 
   // Work is handed to the streams' threads even where it could be done at once.

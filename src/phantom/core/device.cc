@@ -1,11 +1,14 @@
 // Makes the device from the profile and the environment.
 #include "phantom/core/device.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <limits>
 
 #include "base/json_text.h"
 #include "phantom/core/end.h"
@@ -30,6 +33,7 @@ Device::Device(const Config& config_, DeviceProfile profile_)
     : config(config_),
       profile(std::move(profile_)),
       command(CommandLine()),
+      pid(getpid()),
       to_device(profile.host_to_device_bandwidth, profile.copy_latency),
       to_host(profile.device_to_host_bandwidth, profile.copy_latency),
       ledger(profile.memory, config.shared),
@@ -63,6 +67,18 @@ bool DeviceExists() { return device_exists.load(std::memory_order_acquire); }
 void SynchronizeDevice() {
   TheDevice().streams.SynchronizeAll();
   TheDevice().pools.Synchronized();
+}
+
+void ResetDevice() {
+  SynchronizeDevice();
+  Device& device = TheDevice();
+  for (const Range& range : device.space.Touched(0, std::numeric_limits<Bytes>::max())) {
+    Bytes freed = 0;
+    if (range.kind == RangeKind::kPool) range.owner->Free(range, nullptr, "cudaDeviceReset");
+    if (range.kind == RangeKind::kDevice) device.heap.Free(range.begin, freed);
+  }
+  device.pools.ReleaseUnused();
+  device.contexts.ResetPrimary();
 }
 
 }  // namespace ebbtide::phantom

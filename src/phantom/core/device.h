@@ -32,6 +32,7 @@ class Device {
   const Config& config;
   const DeviceProfile profile;
   const std::string command;  // of this process
+  const int pid;
   const std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
   Statistics statistics;
 
@@ -59,5 +60,8 @@ bool DeviceExists();
 
 // Waits for all streams, as freeing memory does.
 void SynchronizeDevice();
+
+// Frees what was allocated and the primary context.
+void ResetDevice();
 
 }  // namespace ebbtide::phantom

@@ -16,7 +16,8 @@ namespace ebbtide::phantom {
 namespace {
 
 void End(std::string_view how, int signal = 0) {
-  if (!DeviceExists() || InForkedChild()) return;
+  // A child by vfork shares this memory, and may call _exit before it becomes another program.
+  if (!DeviceExists() || InForkedChild() || TheDevice().pid != getpid()) return;
   WriteStatistics(TheDevice(), how, signal);
   if (signal == 0) TheDevice().ledger.Leave();
 }

@@ -54,10 +54,11 @@ const Variable* Kernels::FindVariable(const void* host, Device& device) {
   if (found == variables_.end()) return nullptr;
   Variable& variable = found->second;
   if (variable.address == 0) {
-    Address address = ReserveAddresses(variable.size, 4096);
-    if (address == 0) return nullptr;
     std::shared_ptr<Physical> physical = Physical::CreateUncharged(device.backing, variable.size);
-    device.space.Insert({.begin = address, .size = variable.size, .physical = std::move(physical)});
+    Address address = physical ? ReserveAddresses(variable.size, 4096) : 0;
+    if (address == 0) return nullptr;
+    device.space.Insert({.begin = address, .size = variable.size, .kind = RangeKind::kVariable,
+                         .physical = std::move(physical)});
     variable.address = address;
   }
   return &variable;

@@ -41,7 +41,7 @@ CUresult cuDevicePrimaryCtxRelease(CUdevice device) {
 CUresult cuDevicePrimaryCtxReset(CUdevice device) {
   DRIVER_CALL("cuDevicePrimaryCtxReset", device);
   if (device != 0) return CUDA_ERROR_INVALID_DEVICE;
-  All().ResetPrimary();
+  ResetDevice();
   return CUDA_SUCCESS;
 }
 

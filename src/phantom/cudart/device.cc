@@ -73,6 +73,7 @@ void FillProperties(cudaDeviceProp& out) {
 }  // namespace
 
 cudaError_t cudaGetDeviceCount(int* count) {
+  if (count) *count = 0;  // also where the call fails, since programs look at it first
   RUNTIME_CALL("cudaGetDeviceCount");
   if (!count) return Return(Code::kInvalidValue);
   *count = 1;
@@ -151,8 +152,7 @@ cudaError_t cudaDeviceSynchronize() {
 
 cudaError_t cudaDeviceReset() {
   RUNTIME_CALL("cudaDeviceReset");
-  SynchronizeDevice();
-  TheDevice().contexts.ResetPrimary();
+  ResetDevice();
   return cudaSuccess;
 }
 
