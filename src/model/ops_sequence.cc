@@ -110,14 +110,16 @@ TensorId AttentionOnCuda(Builder& b, TensorId query, TensorId key, TensorId valu
 TensorId Attention(Builder& b, TensorId query, TensorId key, TensorId value, const AttentionOptions& options) {
   Dims shape = b.shape(query);
   shape[3] = b.dim(value, 3);
-  OutputSpec result = HeadsInterleaved(shape, b.at(query).dtype);
+  DType dtype = b.at(query).dtype;
   if (b.on_cuda()) {
+    OutputSpec result = HeadsInterleaved(shape, dtype);
     bool fused = !options.mask.valid() || b.at(options.mask).stride.back() == 1;  // its rows are read as they lie
     return fused ? AttentionOnCuda(b, query, key, value, options, result)
                  : AttentionByParts(b, query, key, value, options);
   }
   if (options.dropout > 0 || b.NeedsGrad(options.mask)) return AttentionByParts(b, query, key, value, options);
-  return AttentionOnCpu(b, query, key, value, options, result);
+  // The CPU's kernel lays its result out as the query is.
+  return AttentionOnCpu(b, query, key, value, options, {shape, dtype, StrideLike(b.at(query), shape)});
 }
 
 namespace {

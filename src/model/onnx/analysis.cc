@@ -69,6 +69,7 @@ const std::unordered_map<std::string_view, WeightRow> kWeightPositions = {
     {"RMSNormalization", {{1}, 1}},
     {"PRelu", {{1}, 1}},
     {"Gather", {{0}, 2}},
+    {"GatherND", {{0}, 2}},
     {"LSTM", {{1, 2, 3}, 1}},
     {"ebbtide.Lstm", {{1, 2, 3, 4}, 1}},
     {"ebbtide.Linear", {{1, 2}, 1}},

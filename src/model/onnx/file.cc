@@ -27,35 +27,22 @@ std::string Describe(const Node& node) {
 // Unsigned types that torch does not train with stand for signed ones of their size.
 std::optional<DType> TypeFromNumber(std::int64_t number) {
   switch (number) {
-    case 1:
-      return DType::kFloat32;
-    case 2:
-      return DType::kUInt8;
-    case 3:
-      return DType::kInt8;
+    case 1: return DType::kFloat32;
+    case 2: return DType::kUInt8;
+    case 3: return DType::kInt8;
     case 4:
-    case 5:
-      return DType::kInt16;
+    case 5: return DType::kInt16;
     case 6:
-    case 12:
-      return DType::kInt32;
+    case 12: return DType::kInt32;
     case 7:
-    case 13:
-      return DType::kInt64;
-    case 9:
-      return DType::kBool;
-    case 10:
-      return DType::kFloat16;
-    case 11:
-      return DType::kFloat64;
-    case 14:
-      return DType::kComplex64;
-    case 15:
-      return DType::kComplex128;
-    case 16:
-      return DType::kBFloat16;
-    default:
-      return std::nullopt;
+    case 13: return DType::kInt64;
+    case 9: return DType::kBool;
+    case 10: return DType::kFloat16;
+    case 11: return DType::kFloat64;
+    case 14: return DType::kComplex64;
+    case 15: return DType::kComplex128;
+    case 16: return DType::kBFloat16;
+    default: return std::nullopt;
   }
 }
 
@@ -89,34 +76,17 @@ Array ContentsOf(const proto::TensorProto& tensor, DType dtype) {
   std::vector<std::uint16_t> halves;
   switch (dtype) {
     case DType::kBool:
-    case DType::kUInt8:
-      AppendRaw<std::uint8_t>(raw, array.integers);
-      break;
-    case DType::kInt8:
-      AppendRaw<std::int8_t>(raw, array.integers);
-      break;
-    case DType::kInt16:
-      AppendRaw<std::int16_t>(raw, array.integers);
-      break;
-    case DType::kInt32:
-      AppendRaw<std::int32_t>(raw, array.integers);
-      break;
-    case DType::kInt64:
-      AppendRaw<std::int64_t>(raw, array.integers);
-      break;
-    case DType::kFloat32:
-      AppendRaw<float>(raw, array.reals);
-      break;
-    case DType::kFloat64:
-      AppendRaw<double>(raw, array.reals);
-      break;
+    case DType::kUInt8: AppendRaw<std::uint8_t>(raw, array.integers); break;
+    case DType::kInt8: AppendRaw<std::int8_t>(raw, array.integers); break;
+    case DType::kInt16: AppendRaw<std::int16_t>(raw, array.integers); break;
+    case DType::kInt32: AppendRaw<std::int32_t>(raw, array.integers); break;
+    case DType::kInt64: AppendRaw<std::int64_t>(raw, array.integers); break;
+    case DType::kFloat32: AppendRaw<float>(raw, array.reals); break;
+    case DType::kFloat64: AppendRaw<double>(raw, array.reals); break;
     case DType::kFloat16:
-    case DType::kBFloat16:
-      AppendRaw<std::uint16_t>(raw, halves);
-      break;
+    case DType::kBFloat16: AppendRaw<std::uint16_t>(raw, halves); break;
     case DType::kComplex64:
-    case DType::kComplex128:
-      return array;
+    case DType::kComplex128: return array;
   }
   const bool is_half = dtype == DType::kFloat16 || dtype == DType::kBFloat16;
   for (std::int32_t value : tensor.int32_data()) {

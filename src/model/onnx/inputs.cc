@@ -29,14 +29,10 @@ Role RoleOf(const InputTensor& input, std::size_t axis) {
 
 const char* FlagOf(Role role) {
   switch (role) {
-    case Role::kBatch:
-      return "--batch-size";
-    case Role::kTokens:
-      return "--seq-len";
-    case Role::kPixels:
-      return "--image-size";
-    case Role::kUnknown:
-      break;
+    case Role::kBatch: return "--batch-size";
+    case Role::kTokens: return "--seq-len";
+    case Role::kPixels: return "--image-size";
+    case Role::kUnknown: break;
   }
   return "";
 }
@@ -76,14 +72,10 @@ class InputMaker {
 
   std::optional<std::int64_t> Chosen(Role role) const {
     switch (role) {
-      case Role::kBatch:
-        return options_.batch_size;
-      case Role::kTokens:
-        return options_.seq_len;
-      case Role::kPixels:
-        return options_.image_size;
-      case Role::kUnknown:
-        break;
+      case Role::kBatch: return options_.batch_size;
+      case Role::kTokens: return options_.seq_len;
+      case Role::kPixels: return options_.image_size;
+      case Role::kUnknown: break;
     }
     return std::nullopt;
   }

@@ -9,17 +9,14 @@ namespace {
 TensorId LossOf(Builder& b, TensorId output, const std::string& labels) {
   const Dims shape = b.shape(output);
   switch (shape.size()) {
-    case 2:
-      return op::CrossEntropy(b, output, b.Input(labels, {shape[0]}, DType::kInt64));
+    case 2: return op::CrossEntropy(b, output, b.Input(labels, {shape[0]}, DType::kInt64));
     case 3: {
       TensorId words = b.Input(labels, {shape[0], shape[1]}, DType::kInt64);
       TensorId scores = op::Flatten(b, output, 0, 1);
       return op::CrossEntropy(b, scores, op::Flatten(b, words, 0, 1));
     }
-    case 4:
-      return op::CrossEntropy(b, output, b.Input(labels, {shape[0], shape[2], shape[3]}, DType::kInt64));
-    default:
-      return op::Mean(b, output, {}, false);
+    case 4: return op::CrossEntropy(b, output, b.Input(labels, {shape[0], shape[2], shape[3]}, DType::kInt64));
+    default: return op::Mean(b, output, {}, false);
   }
 }
 

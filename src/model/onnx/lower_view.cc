@@ -116,8 +116,9 @@ Status Identity(Call& call) {
       return {};
     }
   }
+  // What exporters leave of contiguous(), which copies where the elements do not lie in order.
   EBB_ASSIGN_OR_RETURN(TensorId x, call.Tensor(0));
-  return call.Set(0, x);
+  return call.Set(0, op::Contiguous(call.b, x));
 }
 
 // blocks^2 channels become a blocks times larger image, or back.

@@ -121,18 +121,14 @@ bool IsTensorData(Content content) { return content >= Content::kTensorNumbers; 
 Wire SingleWire(Content content) {
   switch (content) {
     case Content::kNumber:
-    case Content::kTensorNumbers:
-      return Wire::kVarint;
+    case Content::kTensorNumbers: return Wire::kVarint;
     case Content::kFloat:
-    case Content::kTensorFloats:
-      return Wire::kFixed32;
+    case Content::kTensorFloats: return Wire::kFixed32;
     case Content::kDouble:
-    case Content::kTensorDoubles:
-      return Wire::kFixed64;
+    case Content::kTensorDoubles: return Wire::kFixed64;
     case Content::kBytes:
     case Content::kMessage:
-    case Content::kTensorBytes:
-      return Wire::kLength;
+    case Content::kTensorBytes: return Wire::kLength;
   }
   return Wire::kLength;
 }
@@ -276,17 +272,14 @@ class StructureReader {
       case Wire::kVarint:
         if (!in_.ReadVarint64(&ignored)) return Wrong("expected a number, but its bytes end early");
         return {};
-      case Wire::kFixed64:
-        return SkipBytes(8);
-      case Wire::kFixed32:
-        return SkipBytes(4);
+      case Wire::kFixed64: return SkipBytes(8);
+      case Wire::kFixed32: return SkipBytes(4);
       case Wire::kLength: {
         EBB_ASSIGN_OR_RETURN(const int length, ReadLength());
         return SkipBytes(length);
       }
       case Wire::kGroupStart:
-      case Wire::kGroupEnd:
-        break;
+      case Wire::kGroupEnd: break;
     }
     return Wrong("expected a field of an ONNX message");
   }
