@@ -20,7 +20,7 @@ _GPT2 = {"vocab_size": 50257, "n_positions": 1024}
 _LLAMA = {"vocab_size": 128256, "intermediate_size": 8192, "num_key_value_heads": 8, "tie_word_embeddings": True,
           "max_position_embeddings": 131072}
 # name: (transformers' model class, configuration; all else is the class's default)
-_TRANSFORMERS = {
+TRANSFORMERS = {
     "bert-base": ("BertForMaskedLM", {}),
     "bert-large": ("BertForMaskedLM", {
         "num_hidden_layers": 24, "hidden_size": 1024, "num_attention_heads": 16, "intermediate_size": 4096}),
@@ -61,7 +61,7 @@ _TRANSFORMERS = {
         "num_key_value_heads": 2, "vocab_size": 151936, "tie_word_embeddings": False}),
 }
 _OURS = ("unet", "lstm", "mlp")
-NAMES = TORCHVISION + TIMM + _OURS + tuple(_TRANSFORMERS)
+NAMES = TORCHVISION + TIMM + _OURS + tuple(TRANSFORMERS)
 
 OPTIMIZERS = {
     "sgd": lambda p: torch.optim.SGD(p, lr=0.01),
@@ -84,7 +84,7 @@ def build(name, batch_size=32, image_size=None, seq_len=None, classes=None, widt
     if optimizer not in OPTIMIZERS:
         raise CaptureError(f"--optimizer {optimizer}: expected one of {', '.join(OPTIMIZERS)}")
     with torch.device(device):
-        if name in _TRANSFORMERS:
+        if name in TRANSFORMERS:
             model, loss_fn, batch = _language_model(name, batch_size, seq_len)
         elif name in _OURS:
             model, loss_fn, batch = _ours(name, batch_size, image_size, seq_len, classes, widths)
@@ -122,7 +122,7 @@ def _inception_loss(out, target):
 def _language_model(name, batch_size, seq_len):
     import transformers
 
-    class_name, options = _TRANSFORMERS[name]
+    class_name, options = TRANSFORMERS[name]
     model_class = getattr(transformers, class_name)
     config = model_class.config_class(use_cache=False, **options)
     config._attn_implementation = "sdpa" if model_class._supports_sdpa else "eager"
