@@ -40,7 +40,8 @@ struct Ledger::SharedTable {
     std::int64_t pid;
     std::int64_t bytes;
   };
-  std::int64_t unused[2];
+  std::int64_t peak;  // the most that all of them held at a time, as long as the table exists
+  std::int64_t unused;
   Slot slots[kSlots];
 };
 
@@ -133,7 +134,10 @@ bool Ledger::Take(Bytes bytes) {
   if (fits) {
     own_ += bytes;
     own_peak_ = std::max(own_peak_.load(), own_.load());
-    if (table_) table_->slots[slot_].bytes = own_;
+    if (table_) {
+      table_->slots[slot_].bytes = own_;
+      table_->peak = std::max(table_->peak, held + bytes);
+    }
   }
   if (table_) Unlock();
   return fits;
@@ -148,6 +152,8 @@ void Ledger::Give(Bytes bytes) {
     Unlock();
   }
 }
+
+Bytes Ledger::all_peak() const { return table_ ? table_->peak : own_peak_.load(); }
 
 Bytes Ledger::all() const {
   Bytes sum = 0;

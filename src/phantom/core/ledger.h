@@ -31,6 +31,7 @@ class Ledger {
   Bytes own() const { return own_; }            // held by this process
   Bytes own_peak() const { return own_peak_; }  // the most it ever held
   Bytes all() const;                            // held by all processes on the device
+  Bytes all_peak() const;                       // the most that all of them held at a time
   std::vector<Holder> holders() const;          // those that hold anything
 
  private:

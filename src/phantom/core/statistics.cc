@@ -105,13 +105,17 @@ void WriteCalls(Writer& out, std::string_view key, std::atomic<std::int64_t> Cal
   out.Close("}");
 }
 
+constexpr std::string_view kKinds[] = {"read", "write", "free", "allocate"};  // of AccessKind
+
 void WriteSite(Writer& out, std::string_view key, const RaceChecker::Site& site) {
   out.Text(key);
   out.Text("{\"stream\": ");
   out.Number(site.stream);
   out.Text(", \"operation\": ");
   out.Number(static_cast<std::int64_t>(site.operation));
-  out.Text(site.is_write ? ", \"access\": \"write\", \"name\": " : ", \"access\": \"read\", \"name\": ");
+  out.Text(", \"access\": ");
+  out.Quoted(kKinds[static_cast<int>(site.kind)]);
+  out.Text(", \"name\": ");
   out.Quoted(site.name);
   out.Text(", \"frame\": ");
   out.Quoted(site.frame);
@@ -132,6 +136,8 @@ void WriteRaces(Writer& out, const Device& device, bool killed) {
     out.Number(static_cast<std::int64_t>(race.begin));
     out.Text(", \"bytes\": ");
     out.Number(race.bytes);
+    out.Text(", \"count\": ");
+    out.Number(race.count);
     out.Text("}");
   }
   out.Close("]");
@@ -151,6 +157,7 @@ void Write(Writer& out, const Device& device, std::string_view end, int signal) 
   out.Field("capacity_bytes", device.profile.memory);
   out.Field("context_bytes", device.contexts.bytes_of_one());
   out.Field("peak_bytes", device.ledger.own_peak());
+  out.Field("device_peak_bytes", device.ledger.all_peak());
   out.Field("bytes_at_end", device.ledger.own());
   out.Field("pinned_peak_bytes", device.host_memory.pinned_peak());
   out.Field("virtual_ns", device.host.now());
