@@ -25,6 +25,7 @@ bool AddressSpace::Insert(Range range) {
   auto next = FirstAfter(range.begin);
   if (next != ranges_.end() && next->second.begin < range.end()) return false;
   range.id = next_id_++;
+  if (observer_) observer_(range, true);
   ranges_.emplace(range.begin, std::move(range));
   return true;
 }
@@ -34,6 +35,7 @@ std::optional<Range> AddressSpace::Erase(Address begin) {
   auto found = ranges_.find(begin);
   if (found == ranges_.end()) return std::nullopt;
   Range range = std::move(found->second);
+  if (observer_) observer_(range, false);
   ranges_.erase(found);
   return range;
 }
@@ -43,6 +45,7 @@ std::optional<Range> AddressSpace::Erase(Address begin, RangeKind kind) {
   auto found = ranges_.find(begin);
   if (found == ranges_.end() || found->second.kind != kind) return std::nullopt;
   Range range = std::move(found->second);
+  if (observer_) observer_(range, false);
   ranges_.erase(found);
   return range;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -44,6 +45,10 @@ struct Range {
 
 class AddressSpace {
  public:
+  // Is told of every range that comes (true) or goes. To be set before the first one; must not call back.
+  using Observer = std::function<void(const Range&, bool)>;
+  void SetObserver(Observer observer) { observer_ = std::move(observer); }
+
   // False: it would overlap another one.
   bool Insert(Range range);
   // The range that begins at `begin`, which is taken out.
@@ -66,6 +71,7 @@ class AddressSpace {
   mutable std::shared_mutex mutex_;
   std::map<Address, Range> ranges_;  // by begin, disjoint
   std::uint64_t next_id_ = 1;
+  Observer observer_;
 };
 
 // Addresses that nothing else uses and that fault when touched; 0 where there are none. `hint` is a wish.

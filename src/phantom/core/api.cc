@@ -1,6 +1,9 @@
 // The short forms of what libraries need of the device.
 #include "phantom/core/api.h"
 
+#include <cstring>
+
+#include "phantom/core/copy.h"
 #include "phantom/core/declare.h"
 #include "phantom/core/device.h"
 
@@ -54,8 +57,14 @@ Code FreeDevice(void* pointer) {
   Code code = device.heap.Free(address, freed);
   if (code != Code::kSuccess) return code;
   device.statistics.frees.Add(freed);
-  if (device.races) device.races->Freed(address, freed, "cudaFree", CurrentFrame());
   return Code::kSuccess;
+}
+
+Code GiveZeros(void* stream, void* host, Bytes bytes) {
+  if (Code code = WaitForStream(stream); code != Code::kSuccess) return code;
+  std::memset(host, 0, static_cast<std::size_t>(bytes));
+  CountHostRead(TheDevice().statistics, bytes, false);
+  return LostDevice();
 }
 
 const DeviceProfile& Profile() { return TheDevice().profile; }

@@ -33,6 +33,14 @@ Code FreeDevice(void* pointer);
 
 const DeviceProfile& Profile();
 
+// What a library computes and gives to the host by itself: waits for the stream, writes zeros, and counts a read of
+// `bytes` by the host as a copy from device memory without content would be.
+Code GiveZeros(void* stream, void* host, Bytes bytes);
+
+// Defined by each library whose api.txt marks functions with `launch`: a kernel on the stream that belongs to `handle`, the
+// first argument of the function. The answer is the library's own status.
+int LaunchOfHandle(CallSite& site, const char* name, void* handle);
+
 // One row of a library's table of all its functions, made from api.txt; for look-ups by name.
 struct ApiFunction {
   const char* name;

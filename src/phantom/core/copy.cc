@@ -5,6 +5,7 @@
 #include <cstring>
 #include <vector>
 
+#include "phantom/core/declare.h"
 #include "phantom/core/device.h"
 
 namespace ebbtide::phantom {
@@ -42,6 +43,7 @@ void AddDeviceRow(const Device& device, Address begin, Bytes bytes, Side& side) 
 
 Side LookUp(const Device& device, Address begin, Bytes width, Bytes height, Bytes pitch, bool is_write) {
   Side side;
+  AccessKind kind = is_write ? AccessKind::kWrite : AccessKind::kRead;
   std::optional<Range> range = device.space.Find(begin);
   side.on_device = range && range->on_device();
   side.pageable = !range;
@@ -51,7 +53,7 @@ Side LookUp(const Device& device, Address begin, Bytes width, Bytes height, Byte
       AddDeviceRow(device, at, width, side);
     else
       side.pieces.push_back({reinterpret_cast<std::byte*>(at), width});
-    if (device.races && !side.pageable) side.accesses.push_back({at, width, is_write});
+    if (device.races && !side.pageable) side.accesses.push_back({at, width, kind, !side.on_device});
   }
   return side;
 }
@@ -81,14 +83,14 @@ Nanos OnDeviceTime(const DeviceProfile& profile, double bytes) {
   return profile.launch_latency + static_cast<Nanos>(transfer);
 }
 
-void CountRead(Statistics& statistics, Bytes bytes, bool has_content) {
+}  // namespace
+
+void CountHostRead(Statistics& statistics, Bytes bytes, bool has_content) {
   statistics.host_reads.Add(bytes);
   if (has_content) return;
   if (statistics.empty_host_reads.Add(bytes) == 1)
     std::fprintf(stderr, "phantom: the host reads device memory, whose kernels were skipped: it gets zeros\n");
 }
-
-}  // namespace
 
 Code Copy(Device& device, Stream& stream, const CopyRequest& request) {
   if (request.width < 0 || request.height < 0 || request.width > kTooLarge) return Code::kInvalidValue;
@@ -98,7 +100,7 @@ Code Copy(Device& device, Stream& stream, const CopyRequest& request) {
   if (!to.known || !from.known) return Code::kInvalidValue;
 
   Bytes bytes = request.width * request.height;
-  Operation operation{.name = request.name};
+  Operation operation{.name = InDeclaredOperation() ? CurrentName() : request.name};
   Statistics& statistics = device.statistics;
   if (to.on_device && from.on_device) {
     statistics.copies_on_device.Add(bytes);
@@ -109,7 +111,7 @@ Code Copy(Device& device, Stream& stream, const CopyRequest& request) {
   } else if (from.on_device) {
     statistics.copies_to_host.Add(bytes);
     operation.engine = &device.to_host;
-    CountRead(statistics, bytes, HasContent(from));
+    CountHostRead(statistics, bytes, HasContent(from));
   } else {
     statistics.copies_on_host.Add(bytes);
   }
@@ -143,7 +145,7 @@ Code Fill(Device& device, Stream& stream, const FillRequest& request) {
   if (!to.known || to.pageable) return Code::kInvalidValue;
   device.statistics.fills.Add(row_bytes * request.height);
 
-  Operation operation{.name = request.name};
+  Operation operation{.name = InDeclaredOperation() ? CurrentName() : request.name};
   operation.duration = OnDeviceTime(device.profile, static_cast<double>(row_bytes) * static_cast<double>(request.height));
   operation.accesses = std::move(to.accesses);
   if (HasContent(to)) {

@@ -5,6 +5,7 @@
 #include "base/units.h"
 #include "phantom/core/address_space.h"
 #include "phantom/core/code.h"
+#include "phantom/core/statistics.h"
 #include "phantom/core/stream.h"
 
 namespace ebbtide::phantom {
@@ -34,5 +35,8 @@ struct FillRequest {
 };
 
 Code Fill(Device& device, Stream& stream, const FillRequest& request);
+
+// Counts that the host reads from the device; the first read without content is said on standard error.
+void CountHostRead(Statistics& statistics, Bytes bytes, bool has_content);
 
 }  // namespace ebbtide::phantom

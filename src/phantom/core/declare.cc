@@ -1,6 +1,7 @@
 // Declared operations of each thread.
 #include "phantom/core/declare.h"
 
+#include <atomic>
 #include <string>
 #include <vector>
 
@@ -19,9 +20,16 @@ std::vector<Declared>& Operations() {
   return operations;
 }
 
+std::atomic<bool> queries_order{true};
+thread_local int heeded_queries = 0;
+
 }  // namespace
 
 const char* CurrentFrame() { return Operations().empty() ? "" : Operations().back().frame.c_str(); }
+
+const char* CurrentName() { return Operations().empty() ? "" : Operations().back().name.c_str(); }
+
+bool QueriesOrder() { return queries_order.load(std::memory_order_relaxed) || heeded_queries > 0; }
 
 bool InDeclaredOperation() { return !Operations().empty(); }
 
@@ -41,14 +49,26 @@ void ebbtide_phantom_declare(void* stream, const void* address, size_t bytes, in
   Device& device = TheDevice();
   std::shared_ptr<Stream> found = device.streams.Find(stream);
   if (!device.races || !found) return;
-  Operation operation{.name = name ? name : ""};
-  operation.accesses.push_back({reinterpret_cast<Address>(address), static_cast<ebbtide::Bytes>(bytes), is_write != 0});
+  Operation operation{.name = name ? name : CurrentName()};
+  operation.accesses.push_back({reinterpret_cast<Address>(address), static_cast<ebbtide::Bytes>(bytes),
+                                is_write ? AccessKind::kWrite : AccessKind::kRead});
   found->Submit(std::move(operation));
 }
 
 void ebbtide_phantom_reused(void* stream, const void* address, size_t bytes, const char* name) {
   ebbtide_phantom_declare(stream, address, bytes, 1, name);
 }
+
+void ebbtide_phantom_released(const void* address, size_t bytes) {
+  if (RaceChecker* races = TheDevice().races.get())
+    races->Released(reinterpret_cast<Address>(address), static_cast<ebbtide::Bytes>(bytes));
+}
+
+void ebbtide_phantom_set_queries_order(int yes) { queries_order = yes != 0; }
+
+void ebbtide_phantom_query_begin() { ++heeded_queries; }
+
+void ebbtide_phantom_query_end() { --heeded_queries; }
 
 void ebbtide_phantom_kernel(void* stream, const char* name, int64_t nanoseconds) {
   if (std::shared_ptr<Stream> found = TheDevice().streams.Find(stream))

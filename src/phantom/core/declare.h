@@ -14,12 +14,24 @@ extern "C" {
 void ebbtide_phantom_begin(const char* name, const char* frame);
 void ebbtide_phantom_end(void);
 
-/* The next operation of `stream` (a CUstream or cudaStream_t) reads or writes these bytes of device memory. */
+/* The next operation of `stream` (a CUstream or cudaStream_t) reads or writes these bytes of device memory. Without a
+ * name it is that of the operation that was begun. */
 void ebbtide_phantom_declare(void* stream, const void* address, size_t bytes, int is_write, const char* name);
 
 /* The bytes change hands without the driver's knowledge: a caching allocator reuses them. For the race checker, whatever
  * `stream` is not ordered after is a race with the next owner on it. */
 void ebbtide_phantom_reused(void* stream, const void* address, size_t bytes, const char* name);
+
+/* A caching allocator of the program takes the bytes back. What the host had waited for, or was told to be over when it
+ * asked, is no longer looked at for them. */
+void ebbtide_phantom_released(const void* address, size_t bytes);
+
+/* Whether an event or stream that the host finds over when it asks orders what it submits next, as a wait does; it does
+ * unless it is said not to. An allocator that asks at every request would else hide what the program leaves unordered.
+ * Queries of this thread between query_begin and query_end order in any case. */
+void ebbtide_phantom_set_queries_order(int queries_order);
+void ebbtide_phantom_query_begin(void);
+void ebbtide_phantom_query_end(void);
 
 /* A kernel of that duration on the virtual clock, in `stream`. */
 void ebbtide_phantom_kernel(void* stream, const char* name, int64_t nanoseconds);
@@ -40,8 +52,11 @@ int64_t ebbtide_phantom_now(void);
 namespace ebbtide::phantom {
 
 /* Of the innermost operation that the calling thread has begun; empty where there is none. */
+const char* CurrentName();
 const char* CurrentFrame();
 bool InDeclaredOperation();
+/* Whether what the calling thread finds over by asking is ordered before what it submits next. */
+bool QueriesOrder();
 
 }  // namespace ebbtide::phantom
 #endif

@@ -11,6 +11,7 @@
 #include <limits>
 
 #include "base/json_text.h"
+#include "phantom/core/declare.h"
 #include "phantom/core/end.h"
 
 namespace ebbtide::phantom {
@@ -44,7 +45,16 @@ Device::Device(const Config& config_, DeviceProfile profile_)
       races(config.check_races ? std::make_unique<RaceChecker>() : nullptr),
       streams(*this),
       pools(*this),
-      contexts(ledger, profile.context) {}
+      contexts(ledger, profile.context) {
+  if (!races) return;
+  space.SetObserver([this](const Range& range, bool comes) {
+    if (range.kind == RangeKind::kPool) return;  // in the order of streams
+    if (comes)
+      races->Allocated(range.begin, range.size);
+    else if (range.kind == RangeKind::kDevice || range.kind == RangeKind::kMapped)
+      races->Freed(range.begin, range.size, range.kind == RangeKind::kDevice ? "cudaFree" : "cuMemUnmap", CurrentFrame());
+  });
+}
 
 Device& TheDevice() {
   static Device* device = [] {

@@ -1,6 +1,7 @@
 // Records and waits.
 #include "phantom/core/event.h"
 
+#include "phantom/core/declare.h"
 #include "phantom/core/device.h"
 
 namespace ebbtide::phantom {
@@ -16,12 +17,12 @@ std::optional<Mark> Event::Last() {
   return last_;
 }
 
-// Seen to be over, it orders what the host submits next, just as a wait does.
+// Seen to be over, it orders what the host submits next, just as a wait does, unless queries were said not to.
 bool Event::Query() {
   std::optional<Mark> mark = Last();
   if (!mark) return true;
   if (!mark->position.Reached()) return false;
-  if (device_.races) device_.races->HostWaits(mark->clock);
+  if (device_.races) QueriesOrder() ? device_.races->HostWaits(mark->clock) : device_.races->HostSaw(mark->clock);
   return true;
 }
 

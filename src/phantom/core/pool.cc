@@ -20,6 +20,7 @@ bool Pool::Grow(Bytes bytes) {
   if (!physical) return false;
   Address begin = ReserveAddresses(size, 2 * kMiB);
   if (begin == 0) return false;
+  if (device_.races) device_.races->Allocated(begin, size);
   segments_.emplace(begin, Segment{size, std::move(physical)});
   blocks_.emplace(begin, Block{size, begin, true, {}});
   free_.emplace(size, begin);
@@ -78,7 +79,7 @@ Code Pool::Allocate(Bytes bytes, Stream& stream, const char* name, Address& out)
                           .offset = static_cast<Bytes>(out - block->second.segment), .owner = this});
   }
   if (freed.position.stream && freed.position.stream.get() != &stream) stream.WaitFor(freed);
-  stream.Submit({.name = name, .accesses = {{out, bytes, true}}});
+  stream.Submit({.name = name, .accesses = {{out, bytes, AccessKind::kAllocate}}});
   return Code::kSuccess;
 }
 
@@ -86,7 +87,7 @@ Code Pool::Free(const Range& range, Stream* stream, const char* name) {
   if (!device_.space.Erase(range.begin, RangeKind::kPool)) return Code::kInvalidValue;
   Mark mark;
   if (stream) {
-    stream->Submit({.name = name, .accesses = {{range.begin, range.size, true}}});
+    stream->Submit({.name = name, .accesses = {{range.begin, range.size, AccessKind::kFree}}});
     mark = stream->Record();
   } else if (device_.races) {
     device_.races->Freed(range.begin, range.size, name, CurrentFrame());

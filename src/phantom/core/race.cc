@@ -1,131 +1,191 @@
-// Shadows of the address space: the last write and the reads since, for every range that has been accessed alike.
+// Vector clocks of streams and host, and what an access means for the history of its bytes.
 #include "phantom/core/race.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace ebbtide::phantom {
 
+// A slot is used again only when the host has seen the end of all that was in it: nothing can race with that any more.
 int RaceChecker::StreamCreated() {
   std::lock_guard lock(mutex_);
-  streams_.emplace_back();
-  int stream = static_cast<int>(streams_.size()) - 1;
-  streams_.back().resize(streams_.size());
-  return stream;
+  for (int& slot : unused_) {
+    Stream& stream = streams_[slot];
+    std::uint64_t last = stream.clock[slot];
+    if (last > 0 && (static_cast<std::size_t>(slot) >= host_.size() || host_[slot] < last)) continue;
+    int found = std::exchange(slot, unused_.back());
+    unused_.pop_back();
+    stream.number = next_number_++;
+    stream.clock.assign(stream.clock.size(), 0);
+    stream.clock[found] = last;
+    stream.host_version = 0;
+    return found;
+  }
+  int slot = static_cast<int>(streams_.size());
+  streams_.push_back({Clock(streams_.size() + 1), 0, next_number_++});
+  return slot;
 }
 
-// Its operations go on to their end and its number is not used again, so there is nothing to forget.
-void RaceChecker::StreamDestroyed(int) {}
+void RaceChecker::StreamDestroyed(int stream) {
+  std::lock_guard lock(mutex_);
+  unused_.push_back(stream);
+}
 
 void RaceChecker::Join(Clock& into, const Clock& from) {
   if (into.size() < from.size()) into.resize(from.size());
   for (std::size_t i = 0; i < from.size(); ++i) into[i] = std::max(into[i], from[i]);
 }
 
+void RaceChecker::HostKnows(const Clock& clock) {
+  Join(host_, clock);
+  Join(seen_, clock);
+  ++host_version_;
+}
+
+void RaceChecker::BeginsAfterHost(Stream& stream) {
+  if (stream.host_version == host_version_) return;
+  Join(stream.clock, host_);
+  stream.host_version = host_version_;
+}
+
 RaceChecker::Clock RaceChecker::Recorded(int stream) {
   std::lock_guard lock(mutex_);
-  Join(streams_[stream], host_);
-  return streams_[stream];
+  BeginsAfterHost(streams_[stream]);
+  return streams_[stream].clock;
 }
 
 void RaceChecker::StreamWaits(int stream, const Clock& clock) {
   std::lock_guard lock(mutex_);
-  Join(streams_[stream], clock);
+  Join(streams_[stream].clock, clock);
 }
 
 void RaceChecker::HostWaits(const Clock& clock) {
   std::lock_guard lock(mutex_);
-  Join(host_, clock);
+  HostKnows(clock);
 }
 
 void RaceChecker::HostSynchronized(int stream) {
   std::lock_guard lock(mutex_);
-  Join(host_, streams_[stream]);
+  HostKnows(streams_[stream].clock);
 }
 
 void RaceChecker::DeviceSynchronized() {
   std::lock_guard lock(mutex_);
-  for (const Clock& clock : streams_) Join(host_, clock);
+  for (const Stream& stream : streams_) HostKnows(stream.clock);
 }
 
-void RaceChecker::NextOperation(int stream) {
+void RaceChecker::HostSaw(const Clock& clock) {
   std::lock_guard lock(mutex_);
-  Join(streams_[stream], host_);
-  ++streams_[stream][stream];
+  Join(seen_, clock);
 }
 
-bool RaceChecker::Ordered(const Site& earlier, const Clock& clock) const {
-  std::size_t stream = static_cast<std::size_t>(earlier.stream);
-  return stream < clock.size() && clock[stream] >= earlier.operation;
-}
-
-void RaceChecker::Report(int earlier, int later, std::uint64_t begin, std::uint64_t end) {
-  if (std::find(reported_.begin(), reported_.end(), std::pair(earlier, later)) != reported_.end()) return;
-  if (!reported_.empty() && reported_.back().second != later) reported_.clear();
-  reported_.emplace_back(earlier, later);
-  ++race_count_;
-  if (races_.size() < kKept)
-    races_.push_back({sites_[earlier], sites_[later], begin, static_cast<Bytes>(end - begin)});
-}
-
-std::map<std::uint64_t, RaceChecker::Shadow>::iterator RaceChecker::SplitAt(std::uint64_t address) {
-  auto next = shadows_.lower_bound(address);
-  if (next == shadows_.begin()) return next;
-  auto before = std::prev(next);
-  if (before->second.end <= address) return next;
-  Shadow tail = before->second;
-  before->second.end = address;
-  return shadows_.emplace_hint(next, address, std::move(tail));
-}
-
-void RaceChecker::Access(int stream, std::uint64_t begin, Bytes bytes, bool is_write, std::string_view name,
-                         std::string_view frame) {
-  if (bytes <= 0) return;
+void RaceChecker::HostSawStream(int stream) {
   std::lock_guard lock(mutex_);
-  ++access_count_;
-  const Clock& clock = streams_[stream];
-  int site = static_cast<int>(sites_.size());
-  sites_.push_back({stream, clock[stream], is_write, std::string(name), std::string(frame)});
-  std::uint64_t end = begin + static_cast<std::uint64_t>(bytes);
-  auto shadow = SplitAt(begin);
-  SplitAt(end);
-  std::uint64_t at = begin;
-  while (at < end) {
-    if (shadow == shadows_.end() || shadow->first > at) {  // never accessed before
-      std::uint64_t gap_end = shadow == shadows_.end() ? end : std::min(end, shadow->first);
-      shadow = shadows_.emplace_hint(shadow, at, Shadow{gap_end, -1, {}});
-    }
-    Shadow& known = shadow->second;
-    if (known.last_write >= 0 && !Ordered(sites_[known.last_write], clock))
-      Report(known.last_write, site, at, known.end);
-    if (is_write) {
-      for (int read : known.reads)
-        if (!Ordered(sites_[read], clock)) Report(read, site, at, known.end);
-      known.last_write = site;
-      known.reads.clear();
-    } else {
-      std::erase_if(known.reads, [&](int read) { return sites_[read].stream == stream; });
-      known.reads.push_back(site);
-    }
-    at = known.end;
-    ++shadow;
+  Join(seen_, streams_[stream].clock);
+}
+
+bool RaceChecker::Covers(const Clock& clock, const Entry& entry) {
+  if (entry.stream < 0) return true;
+  auto stream = static_cast<std::size_t>(entry.stream);
+  return stream < clock.size() && clock[stream] >= entry.operation;
+}
+
+std::uint32_t RaceChecker::SiteOf(std::string_view name, std::string_view frame) {
+  key_.assign(name).append(1, '\n').append(frame);
+  auto [found, is_new] = site_ids_.try_emplace(key_, static_cast<std::uint32_t>(sites_.size()));
+  if (is_new) sites_.push_back({std::string(name), std::string(frame)});
+  return found->second;
+}
+
+void RaceChecker::Operation(int stream, std::string_view name, std::string_view frame,
+                            std::span<const Access> accesses) {
+  std::lock_guard lock(mutex_);
+  Stream& own = streams_[stream];
+  BeginsAfterHost(own);
+  std::uint64_t operation = ++own.clock[stream];
+  if (accesses.empty()) return;
+  Entry now{operation, stream, SiteOf(name, frame), AccessKind::kRead};
+  if (!told_.empty()) told_.clear();
+  for (const Access& access : accesses) {
+    if (access.bytes <= 0) continue;
+    now.kind = access.kind;
+    Touch(access, now, own.clock);
   }
+  SweepIfLarge();
 }
 
 void RaceChecker::Freed(std::uint64_t begin, Bytes bytes, std::string_view name, std::string_view frame) {
+  if (bytes <= 0) return;
   std::lock_guard lock(mutex_);
-  int site = static_cast<int>(sites_.size());
-  sites_.push_back({-1, 0, true, std::string(name), std::string(frame)});
-  std::uint64_t end = begin + static_cast<std::uint64_t>(bytes);
-  auto shadow = SplitAt(begin);
-  SplitAt(end);
-  while (shadow != shadows_.end() && shadow->first < end) {
-    const Shadow& known = shadow->second;
-    if (known.last_write >= 0 && !Ordered(sites_[known.last_write], host_))
-      Report(known.last_write, site, shadow->first, known.end);
-    for (int read : known.reads)
-      if (!Ordered(sites_[read], host_)) Report(read, site, shadow->first, known.end);
-    shadow = shadows_.erase(shadow);
+  told_.clear();
+  Touch({begin, bytes, AccessKind::kFree}, {0, -1, SiteOf(name, frame), AccessKind::kFree}, host_);
+  SweepIfLarge();
+}
+
+void RaceChecker::Touch(const Access& access, const Entry& now, const Clock& clock) {
+  ++access_count_;
+  auto ordered = [&](const Entry& earlier) {
+    return Covers(clock, earlier) || (access.on_host && Covers(seen_, earlier));
+  };
+  auto is_same = [&](const Entry& earlier) {
+    return now.stream >= 0 && earlier.stream == now.stream && earlier.operation == now.operation;
+  };
+  bool reads = now.kind == AccessKind::kRead;
+  bool uses = reads || now.kind == AccessKind::kWrite;
+  shadow_.ForEach(access.begin, access.bytes, true, [&](RaceShadow::History& history, auto begin, auto end) {
+    for (const Entry& earlier : history) {
+      if (is_same(earlier)) continue;
+      bool is_gone = uses && earlier.kind == AccessKind::kFree;
+      bool conflict = !reads || earlier.kind != AccessKind::kRead;
+      if (is_gone || (conflict && !ordered(earlier))) Report(earlier, now, begin, end);
+    }
+    // What it is ordered after and at least as strong as, it stands for from now on. Memory that is gone stays gone.
+    std::erase_if(history, [&](const Entry& earlier) {
+      if (uses && earlier.kind == AccessKind::kFree) return false;
+      return (!reads || earlier.kind == AccessKind::kRead) && ordered(earlier);
+    });
+    bool known = reads && std::any_of(history.begin(), history.end(), is_same);
+    if (!known) history.push_back(now);
+  });
+}
+
+void RaceChecker::Allocated(std::uint64_t begin, Bytes bytes) {
+  std::lock_guard lock(mutex_);
+  shadow_.ForEach(begin, bytes, false, [](RaceShadow::History& history, auto, auto) { history.clear(); });
+}
+
+void RaceChecker::Released(std::uint64_t begin, Bytes bytes) {
+  std::lock_guard lock(mutex_);
+  shadow_.ForEach(begin, bytes, false, [&](RaceShadow::History& history, auto, auto) {
+    std::erase_if(history, [&](const Entry& entry) { return entry.kind != AccessKind::kFree && Covers(seen_, entry); });
+  });
+}
+
+// What the host knows to be over is before everything that is still to come.
+void RaceChecker::SweepIfLarge() {
+  sweep_at_ = std::min(sweep_at_, std::max<std::size_t>(4096, 2 * shadow_.cell_count()));
+  if (shadow_.cell_count() < sweep_at_) return;
+  shadow_.Sweep([&](const Entry& entry) { return entry.kind != AccessKind::kFree && Covers(host_, entry); });
+  sweep_at_ = std::max<std::size_t>(4096, 2 * shadow_.cell_count());
+}
+
+void RaceChecker::Report(const Entry& earlier, const Entry& later, std::uint64_t begin, std::uint64_t end) {
+  if (!told_.emplace(earlier.stream, earlier.stream < 0 ? earlier.site : earlier.operation).second) return;
+  ++race_count_;
+  auto [known, is_new] = known_.try_emplace({earlier.site, earlier.kind, later.site, later.kind}, races_.size());
+  if (!is_new) {
+    ++races_[known->second].count;
+  } else if (races_.size() < kKept) {
+    races_.push_back({Describe(earlier), Describe(later), begin, static_cast<Bytes>(end - begin)});
+  } else {
+    known_.erase(known);
   }
+}
+
+RaceChecker::Site RaceChecker::Describe(const Entry& entry) const {
+  const Names& names = sites_[entry.site];
+  int stream = entry.stream < 0 ? -1 : streams_[entry.stream].number;
+  return {stream, entry.operation, entry.kind, names.name, names.frame};
 }
 
 std::vector<RaceChecker::Race> RaceChecker::races() const {
@@ -141,6 +201,11 @@ std::int64_t RaceChecker::race_count() const {
 std::int64_t RaceChecker::access_count() const {
   std::lock_guard lock(mutex_);
   return access_count_;
+}
+
+std::size_t RaceChecker::cell_count() const {
+  std::lock_guard lock(mutex_);
+  return shadow_.cell_count();
 }
 
 }  // namespace ebbtide::phantom

@@ -25,7 +25,10 @@ bool Stream::Idle() const { return ReachedNumber(submitted_.load(std::memory_ord
 
 bool Stream::Query() {
   std::unique_lock order = device_.streams.Order(*this);
-  return Idle();
+  std::unique_lock lock(mutex_);
+  if (!Idle()) return false;
+  if (device_.races) QueriesOrder() ? device_.races->HostSynchronized(id_) : device_.races->HostSawStream(id_);
+  return true;
 }
 
 void Stream::WaitForNumber(std::uint64_t number) {
@@ -37,11 +40,8 @@ void Stream::WaitForNumber(std::uint64_t number) {
 void Stream::Submit(Operation operation) {
   std::unique_lock order = device_.streams.Order(*this);
   std::unique_lock lock(mutex_);
-  if (RaceChecker* races = device_.races.get()) {
-    races->NextOperation(id_);
-    for (const Access& access : operation.accesses)
-      races->Access(id_, access.begin, access.bytes, access.is_write, operation.name, CurrentFrame());
-  }
+  if (RaceChecker* races = device_.races.get())
+    races->Operation(id_, operation.name, CurrentFrame(), operation.accesses);
   Nanos now = device_.host.now();
   Nanos begin = std::max(ready_, now);
   if (operation.engine) begin = operation.engine->Occupy(begin, operation.duration, now);

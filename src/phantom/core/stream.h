@@ -39,12 +39,6 @@ struct Mark {
   RaceChecker::Clock clock;  // where races are checked
 };
 
-struct Access {
-  std::uint64_t begin = 0;
-  Bytes bytes = 0;
-  bool is_write = false;
-};
-
 struct Operation {
   const char* name = "";
   Nanos duration = 0;              // on the virtual clock

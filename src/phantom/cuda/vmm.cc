@@ -76,10 +76,7 @@ CUresult cuMemMap(CUdeviceptr begin, size_t bytes, size_t offset, CUmemGenericAl
 
 CUresult cuMemUnmap(CUdeviceptr begin, size_t bytes) {
   DRIVER_CALL("cuMemUnmap", begin, bytes);
-  Device& device = TheDevice();
-  Code code = device.vmm.Unmap(begin, Size(bytes));
-  if (code == Code::kSuccess && device.races) device.races->Freed(begin, Size(bytes), "cuMemUnmap", CurrentFrame());
-  return Answer(code);
+  return Answer(TheDevice().vmm.Unmap(begin, Size(bytes)));
 }
 
 CUresult cuMemSetAccess(CUdeviceptr begin, size_t bytes, const CUmemAccessDesc* access, size_t count) {
