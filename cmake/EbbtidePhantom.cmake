@@ -1,14 +1,15 @@
 # ebbtide_phantom_library(<folder> SONAME <name> STATUS <number>
-#                         [GENERATION 12|13] [VERSION_NODE <name>] [INCLUDES <folder>...])
+#                         [GENERATION 12|13] [HEADERS 12|13] [VERSION_NODE <name>] [INCLUDES <folder>...])
 #
 # One library of the phantom GPU, from src/phantom/<folder>: *.cc over the phantom's core, and api.txt with all public
 # functions of the library. What api.txt names and no source defines becomes a function that says "phantom: X is not
 # modelled" and returns STATUS, the library's own "not supported"; a function that api.txt lacks stops the build.
-# Lines of api.txt: the name, then in any order 12 or 13 (that generation only), void or null (what it returns), and the
+# Lines of api.txt: the name, then in any order 12 or 13 (that generation only), void or null (what it returns) or launch
+# (it is a kernel on the stream of its first argument, and no more is known of it: LaunchOfHandle in core/api.h), and the
 # CUDA version since which it is there (for look-ups by name).
 #
 # With GENERATION the library is compiled against the headers of that CUDA generation and lies in build/phantom/cu12 or
-# cu13; without, against those of 13, and both folders link to it. Sources named ordered_*.cc are compiled twice, the
+# cu13; without, against those of 13, and both folders link to it. HEADERS: those of another generation. Sources named ordered_*.cc are compiled twice, the
 # second time with CUDA_API_PER_THREAD_DEFAULT_STREAM, which renames what they define to its _ptds and _ptsz forms.
 # VERSION_NODE: the version that the symbols carry, as programs linked against the real library ask for it.
 
@@ -18,7 +19,7 @@ define_property(GLOBAL PROPERTY EBBTIDE_PHANTOM_LIBRARIES13 BRIEF_DOCS "Those of
 set(EBBTIDE_PHANTOM_FOLDER ${PROJECT_BINARY_DIR}/phantom)
 
 function(ebbtide_phantom_library folder)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "SONAME;STATUS;GENERATION;VERSION_NODE" "INCLUDES")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "SONAME;STATUS;GENERATION;HEADERS;VERSION_NODE" "INCLUDES")
   set(root ${PROJECT_SOURCE_DIR}/src/phantom)
   set(generation ${arg_GENERATION})
   set(target phantom_${folder}${generation})
@@ -34,7 +35,10 @@ function(ebbtide_phantom_library folder)
 
   # The newer headers stand in for what the older generation's packages lack.
   set(includes ${arg_INCLUDES} ${EBBTIDE_CUDA13_INCLUDE})
-  if(generation EQUAL 12)
+  if(NOT arg_HEADERS)
+    set(arg_HEADERS ${generation})
+  endif()
+  if(arg_HEADERS EQUAL 12)
     list(PREPEND includes ${EBBTIDE_CUDA12_INCLUDE})
   endif()
   add_library(${target}_objects OBJECT ${sources})

@@ -1,5 +1,6 @@
-"""Writes stubs.cc and exports.map of one library of the phantom: a function that says "not modelled" for each name of
-api.txt which the objects do not define, a table of all of them by name, and the linker's list of what is visible."""
+"""Writes stubs.cc and exports.map of one library of the phantom: for each name of api.txt which the objects do not define
+a function that says "not modelled", or that launches if so marked; a table of all of them by name, and the linker's
+list of what is visible."""
 
 import argparse
 import pathlib
@@ -7,7 +8,7 @@ import re
 import subprocess
 import sys
 
-LINE = re.compile(r"^(\w+)((?: (?:12|13|void|null|[0-9]{4,5}))*)$")
+LINE = re.compile(r"^(\w+)((?: (?:12|13|void|null|launch|[0-9]{4,5}))*)$")
 
 
 def read_api(path, generation):
@@ -19,7 +20,7 @@ def read_api(path, generation):
             continue
         match = LINE.match(line)
         if not match:
-            sys.exit(f"{path}:{number}: expected NAME [12|13] [void|null] [VERSION], found {line!r}")
+            sys.exit(f"{path}:{number}: expected NAME [12|13] [void|null|launch] [VERSION], found {line!r}")
         name, marks = match.group(1), match.group(2).split()
         if name in functions:
             sys.exit(f"{path}:{number}: {name} is there twice")
@@ -37,6 +38,10 @@ def defined(nm, objects):
 
 
 def stub(name, returns, status):
+    if returns == "launch":
+        call = name.replace("_v2", "")
+        site = f'static ebbtide::phantom::CallSite site("{call}");'
+        return f'int {name}(void* handle) {{ {site} return ebbtide::phantom::LaunchOfHandle(site, "{call}", handle); }}'
     report = f'ebbtide::phantom::NotModelled("{name}");'
     if returns == "void":
         return f"void {name}() {{ {report} }}"
@@ -62,12 +67,13 @@ def main():
         sys.exit(f"{arguments.api}: lacks {', '.join(unknown)}, which the sources define")
 
     missing = sorted(api.keys() - have)
+    modelled = have | {name for name in missing if api[name][0] == "launch"}
     lines = ['#include "phantom/core/api.h"', '#define API extern "C" __attribute__((visibility("default")))']
     lines += ["API " + stub(name, api[name][0], arguments.status) for name in missing]
     lines += [f'extern "C" void {name}();' for name in sorted(have)]
     lines += ["namespace ebbtide::phantom {", "const ApiFunction kApiFunctions[] = {"]
     lines += [
-        f'    {{"{name}", reinterpret_cast<void*>(&{name}), {since}, {str(name in have).lower()}}},'
+        f'    {{"{name}", reinterpret_cast<void*>(&{name}), {since}, {str(name in modelled).lower()}}},'
         for name, (_, since) in sorted(api.items())
     ]
     lines += ["};", f"const int kApiFunctionCount = {len(api)};", "}  // namespace ebbtide::phantom"]
