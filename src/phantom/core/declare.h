@@ -40,6 +40,9 @@ void ebbtide_phantom_kernel(void* stream, const char* name, int64_t nanoseconds)
  * caller has to wait for the device by itself. */
 void* ebbtide_phantom_content(const void* device_address, size_t bytes);
 
+/* Writes the statistics now, for a program that handles the signal (or 0) that is about to end it. Once per process. */
+void ebbtide_phantom_finish(int signal);
+
 int ebbtide_phantom_checks_races(void);
 int64_t ebbtide_phantom_race_count(void);
 int64_t ebbtide_phantom_undeclared_launches(void);

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "phantom/core/call.h"
+#include "phantom/core/declare.h"
 #include "phantom/core/device.h"
 
 namespace ebbtide::phantom {
@@ -58,6 +59,8 @@ void WatchForTheEnd() {
 }  // namespace ebbtide::phantom
 
 extern "C" {
+
+void ebbtide_phantom_finish(int signal) { ebbtide::phantom::End(signal == 0 ? "exit" : "signal", signal); }
 
 [[noreturn]] void _exit(int status) {
   ebbtide::phantom::End("_exit");
