@@ -1,0 +1,31 @@
+// Inside libnccl: communicators of one rank. The header of NCCL 2.30 serves both generations: torch for CUDA 12.4 comes
+// with 2.21, whose functions have the same shapes and whose configurations are beginnings of the newer ones.
+#pragma once
+
+#pragma GCC visibility push(default)
+#include <nccl.h>
+#pragma GCC visibility pop
+
+#include <atomic>
+#include <memory>
+
+#include "phantom/core/api.h"
+
+namespace ebbtide::phantom {
+
+struct Communicator {
+  ncclUniqueId id{};
+  std::atomic<int> operations{ncclNumOps};  // numbers of reductions that were made for it come after the built-in ones
+};
+
+Handles<Communicator>& Communicators();
+
+ncclResult_t FromCode(Code code);
+
+// Says why a call of this thread fails, for ncclGetLastError.
+ncclResult_t Refuse(ncclResult_t result, const char* why);
+
+// Everything but one rank. `ranks` < 1 and ranks outside of the number are errors of the program.
+ncclResult_t CheckRanks(int ranks, int rank);
+
+}  // namespace ebbtide::phantom
