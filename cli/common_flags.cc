@@ -23,10 +23,6 @@ std::optional<std::int64_t> ParseWhole(std::string_view text) {
   return number;
 }
 
-CLI::Validator Check(std::string (*check)(const std::string&)) {
-  return CLI::Validator([check](std::string& text) { return check(text); }, "");
-}
-
 // "784,512,10".
 void ParseWidths(const std::string& text, std::vector<std::int64_t>& widths) {
   widths.clear();
@@ -63,6 +59,10 @@ std::string CheckThreads(const std::string& text) {
 
 }  // namespace
 
+CLI::Validator Check(std::string (*check)(const std::string&)) {
+  return CLI::Validator([check](std::string& text) { return check(text); }, "");
+}
+
 std::string CheckPositive(const std::string& text) {
   const auto number = ParseWhole(text);
   if (number && *number > 0) return {};
@@ -79,7 +79,7 @@ void AddOutputFlags(CLI::App& verb, OutputFlags& flags, const char* output) {
   verb.option_defaults()->group(kOutputGroup);
   verb.add_flag("--json", flags.json, "One JSON object on standard output, raw bytes and nanoseconds")
       ->disable_flag_override();
-  verb.add_option("-o,--output", flags.output, output)->type_name("FILE");
+  if (output != nullptr) verb.add_option("-o,--output", flags.output, output)->type_name("FILE");
   verb.add_flag("-q,--quiet", flags.quiet, "Nothing on standard error but errors")->disable_flag_override();
   verb.add_flag("-v,--verbose", flags.verbose, "Say on standard error what is being done")->disable_flag_override();
   verb.add_option("--seed", flags.seed, "Seed of every random choice (default 0)")

@@ -21,7 +21,7 @@ struct OutputFlags {
   std::uint64_t seed = 0;  // of every random choice
   int threads = 0;         // 0: as many as there are processors
 };
-// `output` says what -o FILE writes.
+// `output` says what -o FILE writes; null: the verb has a -o of its own.
 inline constexpr const char* kResultFile = "Also write the result to FILE: .json the object, .txt the table";
 void AddOutputFlags(CLI::App& verb, OutputFlags& flags, const char* output = kResultFile);
 
@@ -48,5 +48,6 @@ Status CheckOptimizer(const ModelFlags& flags);
 // The value of a flag as CLI11 validators want it: an empty string, or what was expected and what was found.
 std::string CheckPositive(const std::string& text);
 std::string CheckNotNegative(const std::string& text);
+CLI::Validator Check(std::string (*check)(const std::string&));
 
 }  // namespace ebbtide::cli

@@ -3,43 +3,13 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
-#include <system_error>
-
 #include "cli/output.h"
 #include "cli/python.h"
+#include "cli/temporary_folder.h"
 #include "report/terminal.h"
 
 namespace ebbtide::cli {
 namespace {
-
-namespace fs = std::filesystem;
-
-// A folder of our own that goes away with its contents.
-class TemporaryFolder {
- public:
-  static Result<TemporaryFolder> Make() {
-    std::error_code error;
-    std::string path = (fs::temp_directory_path(error) / "ebbtide-XXXXXX").string();
-    if (error || mkdtemp(path.data()) == nullptr) {
-      return Fail("TMPDIR: expected a folder to write to: {}", error ? error.message() : std::strerror(errno));
-    }
-    return TemporaryFolder(path);
-  }
-  TemporaryFolder(TemporaryFolder&& other) noexcept : path_(std::exchange(other.path_, {})) {}
-  TemporaryFolder& operator=(TemporaryFolder&&) = delete;
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    if (!path_.empty()) fs::remove_all(path_, ignored);
-  }
-  std::string File(const std::string& name) const { return (path_ / name).string(); }
-
- private:
-  explicit TemporaryFolder(std::string path) : path_(std::move(path)) {}
-  fs::path path_;
-};
 
 Status Refuse(const CLI::Option* flag, const ModelFlags& model, const char* why) {
   if (flag->count() == 0) return {};

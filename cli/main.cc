@@ -6,6 +6,7 @@
 #include <memory>
 #include <new>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/nearest.h"
@@ -64,10 +65,23 @@ void SetUp(CLI::App& program) {
   program.allow_extras();
 }
 
+// The words behind "--" of a verb that runs a program: they are the program's, whatever they look like. `argc` becomes
+// the count of the words before.
+std::vector<std::string> CutCommand(int& argc, char** argv) {
+  if (argc < 2 || std::string_view(argv[1]) != "dryrun") return {};
+  char** const end = argv + argc;
+  char** const at = std::find_if(argv + 2, end, [](const char* word) { return std::string_view(word) == "--"; });
+  if (at == end) return {};
+  argc = static_cast<int>(at - argv);
+  return {at + 1, end};
+}
+
 int Main(int argc, char** argv) {
   CLI::App program(kDescription, "ebbtide");
   SetUp(program);
-  const std::vector<Verb> verbs = {AddModels(program), AddInspect(program), AddCapture(program)};
+  const std::vector<std::string> command = CutCommand(argc, argv);
+  const std::vector<Verb> verbs = {AddModels(program), AddGpus(program), AddInspect(program), AddCapture(program),
+                                   AddDryrun(program, command)};
   for (const Verb& verb : verbs) verb.app->allow_extras();
 
   const auto chosen = [&]() -> const Verb* {

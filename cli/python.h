@@ -1,23 +1,17 @@
 // The Python that `capture` and SCRIPT.py:function need. The program itself links neither Python nor torch.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
+#include "cli/process.h"
 
 namespace ebbtide::cli {
 
 // Path of the interpreter: EBBTIDE_PYTHON; else `python` beside this program (a build's, a virtual environment's);
 // else python3 on PATH.
 Result<std::string> FindPython();
-
-// What a child process does with the standard output it inherits.
-enum class ChildOutput {
-  kKeep,      // writes to ours
-  kToErrors,  // writes to our standard error: the child's chatter must not mix with our data
-};
 
 // Runs `python -m ebbtide.capture_command ARGUMENTS...` to its end: its exit code, 128 + n where signal n ended it. The
 // package of this build is found first, if the program lies in a build folder.

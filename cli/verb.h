@@ -3,6 +3,8 @@
 
 #include <CLI/CLI.hpp>
 #include <functional>
+#include <string>
+#include <vector>
 
 #include "base/result.h"
 
@@ -21,5 +23,8 @@ struct Verb {
 Verb AddModels(CLI::App& program);
 Verb AddInspect(CLI::App& program);
 Verb AddCapture(CLI::App& program);
+Verb AddGpus(CLI::App& program);
+// `command`: the words behind "--".
+Verb AddDryrun(CLI::App& program, const std::vector<std::string>& command);
 
 }  // namespace ebbtide::cli

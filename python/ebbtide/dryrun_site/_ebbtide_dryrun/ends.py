@@ -1,0 +1,48 @@
+"""The end of a process, however it comes: a last line, sys.exit, an exception, os._exit, SIGTERM."""
+
+import atexit
+import os
+import signal
+import threading
+
+
+def call_at_the_end(finish, reset):
+    """`finish` is called once per process, before the interpreter is taken apart; `reset` in a child by fork."""
+    atexit.register(finish)
+    os.register_at_fork(after_in_child=reset)
+    exit_at_once = os._exit
+
+    def _exit(status):
+        try:
+            finish()
+        finally:
+            exit_at_once(status)
+
+    os._exit = _exit
+
+
+def call_on_sigterm(finish):
+    """Where the program has no handler of its own: `finish`, then the signal does what it would have done."""
+    if threading.current_thread() is not threading.main_thread():
+        return
+    present = signal.getsignal(signal.SIGTERM)
+    if present is not None and present is not signal.SIG_DFL:
+        return
+
+    def on_sigterm(number, frame):
+        finish()
+        _write_statistics(number)
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+
+    signal.signal(signal.SIGTERM, on_sigterm)
+
+
+def _write_statistics(number):
+    """The phantom's own, which had left this signal to us."""
+    import ctypes
+
+    try:
+        ctypes.CDLL(None).ebbtide_phantom_finish(number)
+    except (AttributeError, OSError):
+        pass

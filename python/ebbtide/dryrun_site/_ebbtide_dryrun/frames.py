@@ -1,0 +1,71 @@
+"""Places in the program, as people read them: "train.py:12 in forward"."""
+
+import os
+import sys
+import sysconfig
+import threading
+
+_OURS = os.path.dirname(os.path.abspath(__file__))
+_TORCH = os.sep + os.path.join("site-packages", "torch") + os.sep
+_LIBRARY = sysconfig.get_paths().get("stdlib", "") + os.sep
+_MOST = 40
+
+
+def one_line(error):
+    return " ".join(str(error).split())[:300]
+
+
+def is_inner(path):
+    """Of torch itself or of Python: not what a reader of the report looks for."""
+    if path.startswith("<") or path.startswith(_OURS):
+        return True
+    if _TORCH in path:
+        return True
+    return path.startswith(_LIBRARY) and "site-packages" not in path
+
+
+def short(path):
+    """From the package on for what is installed, else from the working folder if it is below."""
+    _, installed, rest = path.rpartition(os.sep + "site-packages" + os.sep)
+    if installed:
+        return rest
+    try:
+        relative = os.path.relpath(path)
+    except (OSError, ValueError):
+        return path
+    return path if relative.startswith(os.pardir) else relative
+
+
+def place(path, line, function):
+    return f"{short(path)}:{line}" + ("" if function == "<module>" else f" in {function}")
+
+
+def _walk(frame):
+    """Outermost first."""
+    places = []
+    while frame is not None:
+        places.append((frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name))
+        frame = frame.f_back
+    return places[::-1]
+
+
+def caller(frame):
+    """The innermost line of the program itself at or above a frame."""
+    while frame is not None:
+        if not is_inner(frame.f_code.co_filename):
+            return place(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+        frame = frame.f_back
+    return None
+
+
+def present():
+    """Where this thread is, innermost last. A thread of autograd has no Python of its own: then also where the main
+    thread waits for it."""
+    places = _walk(sys._getframe(1))
+    places = [p for p in places if not p[0].startswith(_OURS)]
+    if threading.current_thread() is not threading.main_thread():
+        main = sys._current_frames().get(threading.main_thread().ident)
+        if not any(not is_inner(p[0]) for p in places):
+            places = [p for p in _walk(main) if not p[0].startswith(_OURS)] + places
+    kept = [place(*p) for p in places if not p[0].startswith("<frozen")]
+    return kept[-_MOST:]

@@ -1,0 +1,286 @@
+// Reads what the processes of a dry run left, and gives it as JSON.
+#include "report/dryrun.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+
+#include "base/file.h"
+
+namespace ebbtide::report {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr Bytes kLargestFile = 64 * kMiB;
+
+// The files are written by the program's own process, which may have been killed: whatever is missing counts as 0.
+std::int64_t Int(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_number_integer() ? found->get<std::int64_t>() : 0;
+}
+std::string Text(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
+}
+std::int64_t TallyOf(const Json& object, const char* key, const char* part = "count") {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_object() ? Int(*found, part) : 0;
+}
+std::optional<std::int64_t> MaybeInt(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  if (found == object.end() || !found->is_number_integer()) return std::nullopt;
+  return found->get<std::int64_t>();
+}
+std::vector<std::string> Texts(const Json& object, const char* key) {
+  std::vector<std::string> texts;
+  const auto found = object.find(key);
+  if (found == object.end() || !found->is_array()) return texts;
+  for (const Json& item : *found) {
+    if (item.is_string()) texts.push_back(item.get<std::string>());
+  }
+  return texts;
+}
+
+std::optional<Json> ReadObject(const std::string& path) {
+  const Result<std::string> text = ReadFile(path, kLargestFile);
+  if (!text) return std::nullopt;
+  Json object = Json::parse(*text, nullptr, false);
+  return object.is_object() ? std::optional(std::move(object)) : std::nullopt;
+}
+
+TorchFigures ReadTorch(const Json& object, int pid) {
+  TorchFigures figures;
+  figures.version = Text(object, "torch");
+  figures.peak_reserved = Int(object, "peak_reserved_bytes");
+  figures.peak_allocated = Int(object, "peak_allocated_bytes");
+  figures.steps = Int(object, "steps");
+  figures.peak_step = MaybeInt(object, "peak_step");
+  figures.peak_line = Text(object, "peak_line");
+  figures.ooms = Int(object, "ooms");
+  figures.retries = Int(object, "retries");
+  figures.stopped = object.value("stopped", Json(false)) == Json(true);
+  figures.notes = Texts(object, "notes");
+  const auto list = object.find("oom_list");
+  if (list == object.end() || !list->is_array()) return figures;
+  for (const Json& item : *list) {
+    if (!item.is_object()) continue;
+    figures.oom_list.push_back({.pid = pid,
+                                .step = MaybeInt(item, "step"),
+                                .requested = Int(item, "requested_bytes"),
+                                .allocated = Int(item, "allocated_bytes"),
+                                .reserved = Int(item, "reserved_bytes"),
+                                .free = Int(item, "free_bytes"),
+                                .capacity = Int(item, "capacity_bytes"),
+                                .stack = Texts(item, "stack")});
+  }
+  return figures;
+}
+
+DryrunProcess ReadProcess(const Json& object) {
+  DryrunProcess process;
+  process.pid = static_cast<int>(Int(object, "pid"));
+  process.parent = static_cast<int>(Int(object, "parent_pid"));
+  process.command = Text(object, "command");
+  process.end = Text(object, "end");
+  process.peak = Int(object, "peak_bytes");
+  process.device_peak = std::max(process.peak, Int(object, "device_peak_bytes"));
+  process.context = Int(object, "context_bytes");
+  process.pinned_peak = Int(object, "pinned_peak_bytes");
+  process.driver_ooms = TallyOf(object, "out_of_memory");
+  process.host_reads = TallyOf(object, "host_reads");
+  process.empty_host_reads = TallyOf(object, "empty_host_reads");
+  process.empty_host_read_bytes = TallyOf(object, "empty_host_reads", "bytes");
+  process.launches = Int(object, "launches");
+  process.undeclared_launches = Int(object, "undeclared_launches");
+  process.faults_injected = Int(object, "faults_injected");
+  process.race_count = MaybeInt(object, "race_count");
+  if (const auto races = object.find("races"); races != object.end() && races->is_array()) {
+    process.races.assign(races->begin(), races->end());
+  }
+  if (const auto calls = object.find("not_modelled"); calls != object.end() && calls->is_object()) {
+    for (const auto& [name, count] : calls->items()) {
+      if (count.is_number_integer()) process.not_modelled[name] = count.get<std::int64_t>();
+    }
+  }
+  return process;
+}
+
+Json OomJson(const DryrunOom& oom) {
+  Json out = Json::object();
+  out["pid"] = oom.pid;
+  out["step"] = oom.step ? Json(*oom.step) : Json(nullptr);
+  out["requested_bytes"] = oom.requested;
+  out["allocated_bytes"] = oom.allocated;
+  out["reserved_bytes"] = oom.reserved;
+  out["free_bytes"] = oom.free;
+  out["capacity_bytes"] = oom.capacity;
+  out["stack"] = oom.stack;
+  return out;
+}
+
+Json ProcessJson(const DryrunProcess& process) {
+  Json out = Json::object();
+  out["pid"] = process.pid;
+  out["parent_pid"] = process.parent;
+  out["command"] = process.command;
+  out["end"] = process.end;
+  out["peak_bytes"] = process.peak;
+  out["context_bytes"] = process.context;
+  out["pinned_peak_bytes"] = process.pinned_peak;
+  out["launches"] = process.launches;
+  if (!process.torch) return out;
+  out["torch"] = process.torch->version;
+  out["peak_reserved_bytes"] = process.torch->peak_reserved;
+  out["peak_allocated_bytes"] = process.torch->peak_allocated;
+  out["steps"] = process.torch->steps;
+  out["ooms"] = process.torch->ooms;
+  return out;
+}
+
+}  // namespace
+
+const DryrunProcess* Dryrun::main() const {
+  const DryrunProcess* best = nullptr;
+  const auto weight = [](const DryrunProcess& p) {
+    return std::pair(p.torch ? p.torch->peak_reserved : Bytes{0}, p.peak);
+  };
+  for (const DryrunProcess& process : processes) {
+    if (best == nullptr || weight(process) > weight(*best)) best = &process;
+  }
+  return best;
+}
+
+Bytes Dryrun::peak_reserved() const {
+  const DryrunProcess* process = main();
+  if (process == nullptr) return 0;
+  return process->torch ? process->torch->peak_reserved : std::max<Bytes>(0, process->peak - process->context);
+}
+
+Bytes Dryrun::peak_allocated() const {
+  const DryrunProcess* process = main();
+  if (process == nullptr) return 0;
+  return process->torch ? process->torch->peak_allocated : std::max<Bytes>(0, process->peak - process->context);
+}
+
+Bytes Dryrun::total() const {
+  Bytes most = 0;
+  for (const DryrunProcess& process : processes) most = std::max(most, process.device_peak);
+  return most;
+}
+
+bool Dryrun::oom() const {
+  return std::any_of(processes.begin(), processes.end(), [](const DryrunProcess& process) {
+    return process.torch ? process.torch->ooms > 0 : process.driver_ooms > 0;
+  });
+}
+
+std::vector<DryrunProcess> ReadProcesses(const std::string& folder) {
+  std::vector<DryrunProcess> processes;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    if (name.find_first_not_of("0123456789") != name.find(".json") || !name.ends_with(".json")) continue;
+    const auto object = ReadObject(entry.path().string());
+    if (!object || Text(*object, "format") != "ebbtide.phantom") continue;
+    processes.push_back(ReadProcess(*object));
+    const std::string stem = folder + "/" + name.substr(0, name.find('.'));
+    if (const auto torch = ReadObject(stem + ".torch.json")) {
+      processes.back().torch = ReadTorch(*torch, processes.back().pid);
+    }
+    if (Result<MemoryTimeline> timeline = ReadTimeline(stem + ".timeline.json")) {
+      processes.back().timeline = *std::move(timeline);
+    }
+  }
+  std::sort(processes.begin(), processes.end(),
+            [](const DryrunProcess& a, const DryrunProcess& b) { return a.pid < b.pid; });
+  return processes;
+}
+
+MemoryTimeline DryrunTimeline(const Dryrun& run) {
+  const DryrunProcess& main = *run.main();
+  MemoryTimeline timeline = *main.timeline;
+  for (const std::string& word : run.command) timeline.title += (timeline.title.empty() ? "" : " ") + word;
+  timeline.subtitle = fmt::format("on the phantom {}", run.product);
+  timeline.capacity = run.capacity;
+  timeline.context = main.context;
+  timeline.peak_reserved = run.peak_reserved();
+  timeline.peak_allocated = run.peak_allocated();
+  timeline.total = run.total();
+  if (!main.torch) return timeline;
+  timeline.subtitle += ", torch " + main.torch->version;
+  timeline.peak_place = main.torch->peak_line;
+  if (main.torch->peak_step) {
+    timeline.peak_place = fmt::format("step {} of {}{}{}", *main.torch->peak_step, main.torch->steps,
+                                      timeline.peak_place.empty() ? "" : ", ", timeline.peak_place);
+  }
+  for (const DryrunOom& oom : main.torch->oom_list) {
+    timeline.failures.push_back(fmt::format(
+        "{} asked for, {} of {} free{}{}", FormatBytes(oom.requested), FormatBytes(oom.free), FormatBytes(oom.capacity),
+        oom.stack.empty() ? "" : ", at ", oom.stack.empty() ? "" : oom.stack.back()));
+  }
+  timeline.notes.insert(timeline.notes.end(), main.torch->notes.begin(), main.torch->notes.end());
+  return timeline;
+}
+
+Json DryrunJson(const Dryrun& run) {
+  Json out = NewResult("dryrun");
+  const DryrunProcess* main = run.main();
+  const TorchFigures* torch = main != nullptr && main->torch ? &*main->torch : nullptr;
+  out["program"] = run.command;
+  out["exit_code"] = run.exit_code;
+  out["oom"] = run.oom();
+  out["peak_reserved_bytes"] = run.peak_reserved();
+  out["peak_allocated_bytes"] = run.peak_allocated();
+  out["total_bytes"] = run.total();
+  out["context_bytes"] = main != nullptr ? main->context : 0;
+  out["gpu"] = run.gpu;
+  out["capacity_bytes"] = run.capacity;
+  out["cuda"] = run.cuda;
+  out["torch"] = torch != nullptr ? Json(torch->version) : Json(nullptr);
+  out["steps"] = torch != nullptr ? torch->steps : 0;
+  out["stopped_after_steps"] = torch != nullptr && torch->stopped;
+  out["peak_step"] = torch != nullptr && torch->peak_step ? Json(*torch->peak_step) : Json(nullptr);
+  out["peak_line"] = torch != nullptr && !torch->peak_line.empty() ? Json(torch->peak_line) : Json(nullptr);
+  if (main != nullptr && main->timeline) {
+    const auto peak = SampleTimeline(*main->timeline, 1);
+    Json breakdown = Json::object();
+    for (std::size_t i = 0; i < kMemoryCategories && !peak.empty(); ++i) {
+      breakdown[Name(static_cast<MemoryCategory>(i))] = peak[0].by_category[i];
+    }
+    out["breakdown"] = breakdown;
+  }
+  out["ooms"] = Json::array();
+  std::int64_t host_reads = 0, empty_reads = 0, launches = 0, undeclared = 0, faults = 0;
+  std::optional<std::int64_t> races;
+  std::map<std::string, std::int64_t> not_modelled;
+  Json race_list = Json::array();
+  for (const DryrunProcess& process : run.processes) {
+    host_reads += process.host_reads;
+    empty_reads += process.empty_host_reads;
+    launches += process.launches;
+    undeclared += process.undeclared_launches;
+    faults += process.faults_injected;
+    if (process.race_count) races = races.value_or(0) + *process.race_count;
+    for (const Json& race : process.races) race_list.push_back(race);
+    for (const auto& [name, count] : process.not_modelled) not_modelled[name] += count;
+    if (!process.torch) continue;
+    for (const DryrunOom& oom : process.torch->oom_list) out["ooms"].push_back(OomJson(oom));
+  }
+  out["host_reads"] = host_reads;
+  out["empty_host_reads"] = empty_reads;
+  out["launches"] = launches;
+  out["undeclared_launches"] = undeclared;
+  out["faults_injected"] = faults;
+  out["race_count"] = races ? Json(*races) : Json(nullptr);
+  if (races) out["races"] = race_list;
+  out["not_modelled"] = Json(not_modelled);
+  out["processes"] = Json::array();
+  for (const DryrunProcess& process : run.processes) out["processes"].push_back(ProcessJson(process));
+  out["notes"] = torch != nullptr ? Json(torch->notes) : Json::array();
+  return out;
+}
+
+}  // namespace ebbtide::report

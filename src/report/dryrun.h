@@ -1,0 +1,82 @@
+// What `ebbtide dryrun` tells of a program that ran on the phantom GPU, for people and as JSON.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/units.h"
+#include "report/json.h"
+#include "report/memory_timeline.h"
+#include "report/terminal.h"
+
+namespace ebbtide::report {
+
+// A request that torch's allocator could not serve.
+struct DryrunOom {
+  int pid = 0;
+  std::optional<std::int64_t> step;  // from 1: the update that it would have led to
+  Bytes requested = 0, allocated = 0, reserved = 0, free = 0, capacity = 0;
+  std::vector<std::string> stack;  // "train.py:12 in forward", innermost last
+};
+
+// What PyTorch told at the end of a process.
+struct TorchFigures {
+  std::string version;
+  Bytes peak_reserved = 0, peak_allocated = 0;
+  std::int64_t steps = 0;                 // optimizer updates
+  std::optional<std::int64_t> peak_step;  // in which the peak of reserved memory was reached, from 1
+  std::string peak_line;                  // where in the program the allocation at the peak was made
+  std::int64_t ooms = 0, retries = 0;     // requests that failed; that went through after the cache was emptied
+  bool stopped = false;                   // by --stop-after-steps
+  std::vector<std::string> notes;         // what could not be found out, and why
+  std::vector<DryrunOom> oom_list;        // the first few
+};
+
+// One process that used the device.
+struct DryrunProcess {
+  int pid = 0, parent = 0;
+  std::string command, end;  // "exit", "_exit", "signal"
+  Bytes peak = 0, device_peak = 0, context = 0, pinned_peak = 0;
+  std::int64_t driver_ooms = 0;
+  std::int64_t host_reads = 0, empty_host_reads = 0;
+  Bytes empty_host_read_bytes = 0;
+  std::int64_t launches = 0, undeclared_launches = 0, faults_injected = 0;
+  std::optional<std::int64_t> race_count;  // where races were looked for
+  std::vector<Json> races;
+  std::map<std::string, std::int64_t> not_modelled;
+  std::optional<TorchFigures> torch;
+  std::optional<MemoryTimeline> timeline;
+};
+
+struct Dryrun {
+  std::vector<std::string> command;
+  int exit_code = 0;
+  std::string gpu, product;
+  Bytes capacity = 0;
+  int cuda = 0;                          // generation
+  std::vector<DryrunProcess> processes;  // in the order of their ids
+
+  // The process whose figures stand for the whole: the one that reserved most. Null where none used the device.
+  const DryrunProcess* main() const;
+  Bytes peak_reserved() const;
+  Bytes peak_allocated() const;
+  Bytes total() const;  // the most that all processes together held at a time, contexts included
+  bool oom() const;
+};
+
+// Reads what the processes left in `folder`: <pid>.json of the phantom, <pid>.torch.json and <pid>.timeline.json of the
+// Python module. Files that cannot be read are left out, as their process may have been killed while it wrote.
+std::vector<DryrunProcess> ReadProcesses(const std::string& folder);
+
+// The main process's memory over time, with the figures of the run; it must have one.
+MemoryTimeline DryrunTimeline(const Dryrun& run);
+
+// The fields are in docs/command-line.md.
+Json DryrunJson(const Dryrun& run);
+std::string DryrunText(const Dryrun& run, const Terminal& terminal);
+
+}  // namespace ebbtide::report
