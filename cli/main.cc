@@ -81,7 +81,7 @@ int Main(int argc, char** argv) {
   SetUp(program);
   const std::vector<std::string> command = CutCommand(argc, argv);
   const std::vector<Verb> verbs = {AddModels(program), AddGpus(program), AddInspect(program), AddCapture(program),
-                                   AddDryrun(program, command)};
+                                   AddReplay(program), AddDryrun(program, command)};
   for (const Verb& verb : verbs) verb.app->allow_extras();
 
   const auto chosen = [&]() -> const Verb* {

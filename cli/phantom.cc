@@ -65,7 +65,7 @@ std::string PreloadOf(const fs::path& libraries, int generation) {
   for (const char* place : {"common", generation == 12 ? "cu12" : "cu13"}) {
     for (const auto& entry : fs::directory_iterator(libraries / place, error)) {
       const std::string name = entry.path().filename().string();
-      if (name.find(".so") != std::string::npos) by_name[name] = entry.path().string();
+      if (name.find(".so") != std::string::npos && entry.exists(error)) by_name[name] = entry.path().string();
     }
   }
   if (by_name.empty()) return "";

@@ -24,6 +24,7 @@ Verb AddModels(CLI::App& program);
 Verb AddInspect(CLI::App& program);
 Verb AddCapture(CLI::App& program);
 Verb AddGpus(CLI::App& program);
+Verb AddReplay(CLI::App& program);
 // `command`: the words behind "--".
 Verb AddDryrun(CLI::App& program, const std::vector<std::string>& command);
 

@@ -59,6 +59,8 @@ TorchFigures ReadTorch(const Json& object, int pid) {
   figures.steps = Int(object, "steps");
   figures.peak_step = MaybeInt(object, "peak_step");
   figures.peak_line = Text(object, "peak_line");
+  figures.allocated_step = MaybeInt(object, "peak_allocated_step");
+  figures.allocated_line = Text(object, "peak_allocated_line");
   figures.ooms = Int(object, "ooms");
   figures.retries = Int(object, "retries");
   figures.stopped = object.value("stopped", Json(false)) == Json(true);
@@ -199,6 +201,11 @@ std::vector<DryrunProcess> ReadProcesses(const std::string& folder) {
   return processes;
 }
 
+std::string PlaceOf(std::optional<std::int64_t> step, const std::string& line) {
+  if (!step) return line;
+  return fmt::format("step {}{}{}", *step, line.empty() ? "" : ", ", line);
+}
+
 MemoryTimeline DryrunTimeline(const Dryrun& run) {
   const DryrunProcess& main = *run.main();
   MemoryTimeline timeline = *main.timeline;
@@ -211,11 +218,8 @@ MemoryTimeline DryrunTimeline(const Dryrun& run) {
   timeline.total = run.total();
   if (!main.torch) return timeline;
   timeline.subtitle += ", torch " + main.torch->version;
-  timeline.peak_place = main.torch->peak_line;
-  if (main.torch->peak_step) {
-    timeline.peak_place = fmt::format("step {} of {}{}{}", *main.torch->peak_step, main.torch->steps,
-                                      timeline.peak_place.empty() ? "" : ", ", timeline.peak_place);
-  }
+  timeline.reserved_place = PlaceOf(main.torch->peak_step, main.torch->peak_line);
+  timeline.allocated_place = PlaceOf(main.torch->allocated_step, main.torch->allocated_line);
   for (const DryrunOom& oom : main.torch->oom_list) {
     timeline.failures.push_back(fmt::format(
         "{} asked for, {} of {} free{}{}", FormatBytes(oom.requested), FormatBytes(oom.free), FormatBytes(oom.capacity),
@@ -242,8 +246,13 @@ Json DryrunJson(const Dryrun& run) {
   out["torch"] = torch != nullptr ? Json(torch->version) : Json(nullptr);
   out["steps"] = torch != nullptr ? torch->steps : 0;
   out["stopped_after_steps"] = torch != nullptr && torch->stopped;
-  out["peak_step"] = torch != nullptr && torch->peak_step ? Json(*torch->peak_step) : Json(nullptr);
-  out["peak_line"] = torch != nullptr && !torch->peak_line.empty() ? Json(torch->peak_line) : Json(nullptr);
+  const auto step = [&](const auto& value) { return value ? Json(*value) : Json(nullptr); };
+  const auto line = [&](const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); };
+  const TorchFigures none, &figures = torch != nullptr ? *torch : none;
+  out["peak_step"] = step(figures.peak_step);
+  out["peak_line"] = line(figures.peak_line);
+  out["peak_allocated_step"] = step(figures.allocated_step);
+  out["peak_allocated_line"] = line(figures.allocated_line);
   if (main != nullptr && main->timeline) {
     const auto peak = SampleTimeline(*main->timeline, 1);
     Json breakdown = Json::object();

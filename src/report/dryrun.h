@@ -27,13 +27,14 @@ struct DryrunOom {
 struct TorchFigures {
   std::string version;
   Bytes peak_reserved = 0, peak_allocated = 0;
-  std::int64_t steps = 0;                 // optimizer updates
-  std::optional<std::int64_t> peak_step;  // in which the peak of reserved memory was reached, from 1
-  std::string peak_line;                  // where in the program the allocation at the peak was made
-  std::int64_t ooms = 0, retries = 0;     // requests that failed; that went through after the cache was emptied
-  bool stopped = false;                   // by --stop-after-steps
-  std::vector<std::string> notes;         // what could not be found out, and why
-  std::vector<DryrunOom> oom_list;        // the first few
+  std::int64_t steps = 0;  // optimizer updates
+  // Where the peaks of reserved and of allocated memory were reached: the step, from 1, and the line of the program.
+  std::optional<std::int64_t> peak_step, allocated_step;
+  std::string peak_line, allocated_line;
+  std::int64_t ooms = 0, retries = 0;  // requests that failed; that went through after the cache was emptied
+  bool stopped = false;                // by --stop-after-steps
+  std::vector<std::string> notes;      // what could not be found out, and why
+  std::vector<DryrunOom> oom_list;     // the first few
 };
 
 // One process that used the device.
@@ -71,6 +72,9 @@ struct Dryrun {
 // Reads what the processes left in `folder`: <pid>.json of the phantom, <pid>.torch.json and <pid>.timeline.json of the
 // Python module. Files that cannot be read are left out, as their process may have been killed while it wrote.
 std::vector<DryrunProcess> ReadProcesses(const std::string& folder);
+
+// "step 2, train.py:31": what is known of it.
+std::string PlaceOf(std::optional<std::int64_t> step, const std::string& line);
 
 // The main process's memory over time, with the figures of the run; it must have one.
 MemoryTimeline DryrunTimeline(const Dryrun& run);

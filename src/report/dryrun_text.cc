@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 
 #include "report/dryrun.h"
@@ -43,32 +44,28 @@ std::string Ooms(const Dryrun& run, const Terminal& terminal) {
                                      FormatBytes(oom.free), FormatBytes(oom.capacity));
       if (oom.step) line += fmt::format(", in step {}", *oom.step);
       out += Paint(Style::kRed, line, terminal) + "\n";
-      const std::size_t skipped = oom.stack.size() > kFramesShown ? oom.stack.size() - kFramesShown : 0;
-      if (skipped > 0) out += fmt::format("  ({} outer frames)\n", skipped);
-      for (std::size_t i = skipped; i < oom.stack.size(); ++i) {
-        out += "  " + Shorten(Printable(oom.stack[i]), terminal.width - 2, terminal.unicode) + "\n";
+      std::vector<std::string> own;  // torch's own frames are the same in every program
+      std::copy_if(oom.stack.begin(), oom.stack.end(), std::back_inserter(own),
+                   [](const std::string& frame) { return !frame.starts_with("torch/"); });
+      const std::size_t skipped = own.size() > kFramesShown ? own.size() - kFramesShown : 0;
+      if (skipped > 0) out += fmt::format("  ({} outer)\n", Plural(static_cast<std::int64_t>(skipped), "frame"));
+      for (std::size_t i = skipped; i < own.size(); ++i) {
+        out += "  " + Shorten(Printable(own[i]), terminal.width - 2, terminal.unicode) + "\n";
       }
     }
   }
   return out.empty() ? out : out + "\n";
 }
 
-std::string PeakPlace(const TorchFigures& torch) {
-  std::string out;
-  if (torch.peak_step) out = fmt::format("reached in step {} of {}", *torch.peak_step, torch.steps);
-  if (!torch.peak_line.empty()) out += (out.empty() ? "at " : ", at ") + torch.peak_line;
-  return out;
-}
-
 std::string Figures(const Dryrun& run, const DryrunProcess& main, const Terminal& terminal) {
   std::string out;
-  std::string reserved = FormatBytes(run.peak_reserved());
-  if (main.torch) {
-    const std::string place = PeakPlace(*main.torch);
-    if (!place.empty()) reserved += ", " + place;
-  }
-  out += Figure("peak reserved", reserved, terminal);
-  out += Figure("peak allocated", FormatBytes(run.peak_allocated()), terminal);
+  const auto with_place = [&](Bytes bytes, const std::string& place) {
+    return FormatBytes(bytes) + (place.empty() ? "" : ", " + place);
+  };
+  const TorchFigures torch = main.torch.value_or(TorchFigures{});
+  out += Figure("peak reserved", with_place(run.peak_reserved(), PlaceOf(torch.peak_step, torch.peak_line)), terminal);
+  out += Figure("peak allocated", with_place(run.peak_allocated(), PlaceOf(torch.allocated_step, torch.allocated_line)),
+                terminal);
   out += Figure("context", FormatBytes(main.context), terminal);
   out +=
       Figure("total",
@@ -77,9 +74,8 @@ std::string Figures(const Dryrun& run, const DryrunProcess& main, const Terminal
              terminal);
   if (main.torch) {
     out += Figure("steps", WithSeparators(main.torch->steps) + (main.torch->stopped ? ", then stopped" : ""), terminal);
-    if (main.torch->retries > 0) {
-      out += Figure("", Plural(main.torch->retries, "request") + " went through only after the cache was emptied",
-                    terminal);
+    if (const std::int64_t served = main.torch->retries - main.torch->ooms; served > 0) {
+      out += Figure("", Plural(served, "request") + " went through only after the cache was emptied", terminal);
     }
   }
   return out;

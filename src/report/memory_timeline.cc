@@ -9,8 +9,8 @@
 namespace ebbtide::report {
 namespace {
 
-constexpr std::array<const char*, kMemoryCategories> kNames = {"Parameter",  "Buffer", "Optstate", "Gradient",
-                                                               "Activation", "Temp",   "Other"};
+constexpr std::array<const char*, kMemoryCategories> kNames = {"Parameter", "Buffer",     "Optstate", "Other",
+                                                               "Gradient",  "Activation", "Temp"};
 constexpr Bytes kLargestFile = 512 * kMiB;
 constexpr std::int64_t kMostEvents = std::int64_t{1} << 40;
 
@@ -149,6 +149,10 @@ Result<MemoryTimeline> ReadTimeline(const std::string& path) {
 }
 
 std::vector<TimelineSample> SampleTimeline(const MemoryTimeline& timeline, std::size_t count) {
+  return SampleTimeline(timeline, count, {});
+}
+
+std::vector<TimelineSample> SampleTimeline(const MemoryTimeline& timeline, std::size_t count, EventRange closely) {
   std::vector<TimelineSample> samples;
   if (count == 0 || timeline.events == 0) return samples;
   const auto share = [&](std::int64_t event) {
@@ -160,6 +164,11 @@ std::vector<TimelineSample> SampleTimeline(const MemoryTimeline& timeline, std::
     TimelineSample sample{.at = at};
     std::copy(bytes.begin(), bytes.end(), sample.by_category);
     const std::size_t of = std::min(share(at), count - 1);
+    if (closely.begin <= at && at < closely.end) {
+      samples.push_back(sample);
+      last_share = count;
+      return;
+    }
     if (samples.empty() || of != last_share) {
       samples.push_back(sample);
     } else if (sample.allocated() > samples.back().allocated()) {

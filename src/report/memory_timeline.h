@@ -13,8 +13,8 @@
 
 namespace ebbtide::report {
 
-// As torch's MemTracker calls them, in the order in which the page stacks them.
-enum class MemoryCategory { kParameter, kBuffer, kOptstate, kGradient, kActivation, kTemp, kOther };
+// As torch's MemTracker calls them, in the order in which the page stacks them: what lasts longest lies lowest.
+enum class MemoryCategory { kParameter, kBuffer, kOptstate, kOther, kGradient, kActivation, kTemp };
 inline constexpr std::size_t kMemoryCategories = 7;
 const char* Name(MemoryCategory category);
 
@@ -38,7 +38,7 @@ struct MemoryTimeline {
   Bytes capacity = 0;  // of the device; 0: not known
   Bytes context = 0;   // taken beside all that is listed here
   Bytes peak_reserved = 0, peak_allocated = 0, total = 0;
-  std::string peak_place;  // "step 2, train.py:31"
+  std::string reserved_place, allocated_place;  // where each peak was reached: "step 2, train.py:31"
 
   std::int64_t events = 0;
   std::vector<TimedAllocation> allocations;  // in the order of `begin`
@@ -69,8 +69,15 @@ struct TimelineSample {
   }
 };
 
+// A part of the events, half-open.
+struct EventRange {
+  std::int64_t begin = 0, end = 0;
+};
+
 // At most `count` samples; each is the event of its share at which most is allocated, so that the peak is among them.
 std::vector<TimelineSample> SampleTimeline(const MemoryTimeline& timeline, std::size_t count);
+// The same with every event of the range besides.
+std::vector<TimelineSample> SampleTimeline(const MemoryTimeline& timeline, std::size_t count, EventRange closely);
 
 // The first event at which most is allocated; -1 where nothing is.
 std::int64_t PeakEvent(const MemoryTimeline& timeline);

@@ -1,10 +1,13 @@
 """The allocator's history as allocations with a category, a name and a place: format "ebbtide.timeline"."""
 
+import bisect
+
 from . import frames
 
-CATEGORIES = ["Parameter", "Buffer", "Optstate", "Gradient", "Activation", "Temp", "Other"]
+CATEGORIES = ["Parameter", "Buffer", "Optstate", "Other", "Gradient", "Activation", "Temp"]  # as in src/report
 _ROUNDING = 512  # of torch's allocator
 _FRAMES_KEPT = 8
+_NAMELESS = {"<module>", "forward", "_call_impl", "_wrapped_call_impl", "wrapper", "inner", "decorate_context", "fn"}
 
 
 class _Allocation:
@@ -34,6 +37,8 @@ class History:
         self.spans = sorted(spans, key=lambda span: span[1])
         self._read(snapshot, device, looks)
         self._categorize()
+        self._backwards = [span for span in self.spans if span[0] == "backward"]
+        self._backward_begins = [span[1] for span in self._backwards]
         self._texts = {}
         self._stacks = {}
         self._stack_of_frames = {}
@@ -119,7 +124,7 @@ class History:
             allocation.category = self._category(
                 allocation,
                 phases[next_phase] if inside else None,
-                begins_of_backward[next_backward] if next_backward < len(begins_of_backward) else None,
+                begins_of_backward[next_backward] if next_backward < len(begins_of_backward) else self.events - 1,
                 steps[next_step + 1] if next_step + 1 < len(steps) else None,
             )
         for allocation in self.allocations:
@@ -137,7 +142,7 @@ class History:
         )
         if phase is not None:
             return "Activation" if in_module else "Temp"  # recomputed activations run their module again
-        if next_backward is not None and allocation.end <= next_backward:
+        if allocation.end <= next_backward:
             return "Temp"
         return "Activation" if in_module else "Other"
 
@@ -149,8 +154,10 @@ class History:
     def _name(self, allocation):
         if allocation.owner and allocation.owner[1]:
             return allocation.owner[1] + (".grad" if allocation.owner[0] == "Gradient" else "")
-        for frame in allocation.frames:
-            if frame["name"] not in ("<module>", "forward", "_call_impl", "_wrapped_call_impl", "wrapper", "inner"):
+        for frame in allocation.frames:  # torch's own function that the program called, as "conv2d"
+            if not frames.is_inner(frame["filename"]):
+                return None
+            if frame["name"] not in _NAMELESS:
                 return frame["name"].lstrip("_")
         return None
 
@@ -163,7 +170,7 @@ class History:
             frames.place(f["filename"], f["line"], f["name"]) for f in allocation.frames if not frames.is_inner(f["filename"])
         ]
         if not places:
-            span = self._span_at(allocation.number)
+            span = self._backward_at(allocation.number)
             if span is not None and span[3]:
                 places = [span[3] + " (backward)"]
         if not places:
@@ -174,12 +181,9 @@ class History:
             self._stack_of_frames[key] = (index, allocation.frames)
         return index
 
-    def _span_at(self, number):
-        import bisect
-
-        spans = self._backwards = getattr(self, "_backwards", None) or [s for s in self.spans if s[0] == "backward"]
-        index = bisect.bisect_right([s[1] for s in spans], number) - 1 if spans else -1
-        return spans[index] if index >= 0 and spans[index][2] > number else None
+    def _backward_at(self, number):
+        index = bisect.bisect_right(self._backward_begins, number) - 1
+        return self._backwards[index] if index >= 0 and self._backwards[index][2] > number else None
 
     def to_json(self):
         rows = []
@@ -202,8 +206,24 @@ class History:
             "stacks": [list(stack) for stack in self._stacks],
         }
 
-    def peak_line(self):
-        """Of the allocation that made the peak."""
+    # ---- Where the peaks are
+
+    def line_of(self, allocation):
+        index = self._stack(allocation)
+        return list(self._texts)[list(self._stacks)[index][0]] if index >= 0 else ""
+
+    def reserved_peak(self):
+        """The allocation for which the device was last asked for more than ever; None where that is not in the window."""
+        most, event = self.reserved[0][1], None
+        for at, bytes_ in self.reserved[1:]:
+            if bytes_ > most:
+                most, event = bytes_, at
+        if event is None:
+            return None
+        return next((a for a in self.allocations if a.number >= 0 and a.begin >= event), None)
+
+    def allocated_peak(self):
+        """The allocation with which most was allocated."""
         changes = sorted([(a.begin, 1, i) for i, a in enumerate(self.allocations)] +
                          [(a.end, 0, i) for i, a in enumerate(self.allocations) if a.end < self.events])
         live = most = 0
@@ -212,10 +232,11 @@ class History:
             live += self.allocations[index].bytes * (1 if begins else -1)
             if live > most:
                 most, peak = live, self.allocations[index]
-        if peak is None:
-            return ""
-        index = self._stack(peak)
-        if index < 0:
-            return ""
-        texts = list(self._texts)
-        return texts[list(self._stacks)[index][0]]
+        return peak
+
+    def step_of(self, allocation):
+        """From 1; None where no step was counted."""
+        steps = [span for span in self.spans if span[0] == "step"]
+        if not steps or allocation.number < 0:
+            return None
+        return next((int(label) for _, end, _, label in steps if allocation.number < end), int(steps[-1][3]) + 1)

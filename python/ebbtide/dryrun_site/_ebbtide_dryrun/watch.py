@@ -255,7 +255,7 @@ class Watch:
         }
         try:
             if self.recording:
-                result["peak_line"] = self._write_history(stats)
+                result.update(self._write_history(stats))
         except Exception as error:
             self._fault(error)
         result["notes"] = self.notes
@@ -273,7 +273,12 @@ class Watch:
             self._write_file(f"{self.pid}.pickle", pickle.dumps(snapshot))
         history = timeline.History(snapshot, DEVICE, counted, self.owners.looks, self.spans)
         self._write_file(f"{self.pid}.timeline.json", json.dumps(history.to_json(), separators=(",", ":")).encode())
-        return history.peak_line()
+        places = {}
+        for name, peak in (("peak", history.reserved_peak()), ("peak_allocated", history.allocated_peak())):
+            if peak is not None:
+                places[name + "_line"] = history.line_of(peak)
+                places[name + "_step"] = history.step_of(peak)
+        return places
 
     def _write_file(self, name, content):
         path = os.path.join(self.folder, name)
