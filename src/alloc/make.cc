@@ -1,0 +1,63 @@
+#include "alloc/make.h"
+
+#include <algorithm>
+#include <cassert>
+
+#include "alloc/cuda_malloc_async.h"
+#include "alloc/no_fragmentation.h"
+#include "alloc/pytorch.h"
+#include "alloc/pytorch_expandable.h"
+#include "base/nearest.h"
+
+namespace ebbtide::alloc {
+namespace {
+
+constexpr std::string_view kPytorch = "pytorch", kExpandable = "pytorch-expandable", kAsync = "cuda-malloc-async",
+                           kNoFragmentation = "no-fragmentation";
+
+}  // namespace
+
+const std::vector<AllocatorModel>& AllocatorModels() {
+  static const std::vector<AllocatorModel> models = {
+      {kPytorch, "PyTorch's caching allocator", true},
+      {kExpandable, "the same with expandable_segments:True", true},
+      {kAsync, "PyTorch's backend:cudaMallocAsync", true},
+      {kNoFragmentation, "a bound: exactly what is in use", false},
+  };
+  return models;
+}
+
+Result<AllocatorChoice> ChooseAllocator(const std::string& name, const std::string& pytorch_options) {
+  const std::vector<AllocatorModel>& models = AllocatorModels();
+  const auto model = std::find_if(models.begin(), models.end(), [&](const auto& m) { return m.name == name; });
+  if (model == models.end()) {
+    std::vector<std::string> names;
+    for (const AllocatorModel& known : models) names.emplace_back(known.name);
+    return Fail("--allocator {}: expected {}{}", name, JoinWithOr(names), DidYouMean(name, names));
+  }
+  AllocatorChoice choice{.name = name, .pytorch = {}};
+  if (!pytorch_options.empty()) {
+    if (!model->takes_pytorch_options) return Fail("--alloc-conf: {} has no options", name);
+    const Result<PytorchOptions> options = ParsePytorchOptions(pytorch_options);
+    if (!options) return Within("--alloc-conf", options.error());
+    choice.pytorch = *options;
+  }
+  if (choice.pytorch.backend == PytorchOptions::Backend::kCudaMallocAsync) {
+    choice.name = kAsync;
+  } else if (name == kPytorch && choice.pytorch.expandable_segments) {
+    choice.name = kExpandable;
+  }
+  return choice;
+}
+
+std::unique_ptr<Allocator> MakeAllocator(const AllocatorChoice& choice, DeviceMemory& device, Streams& streams) {
+  if (choice.name == kPytorch) return std::make_unique<PytorchAllocator>(choice.pytorch, device, streams);
+  if (choice.name == kExpandable) {
+    return std::make_unique<PytorchExpandableAllocator>(choice.pytorch, device, streams);
+  }
+  if (choice.name == kAsync) return std::make_unique<CudaMallocAsyncAllocator>(choice.pytorch, device, streams);
+  assert(choice.name == kNoFragmentation);
+  return std::make_unique<NoFragmentationAllocator>(device, streams);
+}
+
+}  // namespace ebbtide::alloc
