@@ -1,0 +1,21 @@
+// Where in the Python program an operator was called: the innermost frame outside of torch itself; for the operators of
+// the backward pass, where the forward operator was that they belong to.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace ebbtide_observer {
+
+// Frames of files below this folder are not the program's.
+void SetInnerFolder(const std::string& folder);
+
+// "file.py:12", or empty where it is not known. Remembers it for the node of the backward graph that the operator
+// makes, which `thread` and `sequence` name; < 0: none.
+std::string CurrentFrame(uint64_t thread, int64_t sequence);
+
+// The calling thread runs a node that `thread` made with that number. Nodes may nest.
+void EnterBackward(uint64_t thread, int64_t sequence);
+void LeaveBackward();
+
+}  // namespace ebbtide_observer
