@@ -6,6 +6,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <system_error>
@@ -66,6 +69,11 @@ Status CheckFlags(const DryrunFlags& flags, const std::vector<std::string>& comm
   }
   if (!(flags.jitter_us >= 0 && flags.jitter_us <= 1e7)) {
     return Fail("--jitter-us: expected a number of 0 to 10000000, found {}", flags.jitter_us);
+  }
+  if (!flags.log.empty()) {
+    std::FILE* file = std::fopen(flags.log.c_str(), "a");
+    if (file == nullptr) return Fail("--log {}: {}", flags.log, std::strerror(errno));
+    std::fclose(file);
   }
   if (const auto rules = phantom::ParseFaults(flags.fail); !rules) return Within("--fail", rules.error());
   return {};

@@ -16,6 +16,7 @@ import pytest
 
 PROGRAM = os.environ.get("EBBTIDE_PROGRAM") or str(pathlib.Path(__file__).resolve().parents[2] / "build" / "ebbtide")
 ESCAPE = "\x1b"
+VERBS = ["models", "gpus", "inspect", "capture", "dryrun"]
 
 
 def run(*words, **environment):
@@ -76,11 +77,11 @@ def test_version_names_the_program():
 def test_help_lists_every_verb():
     done = run("--help")
     assert (done.returncode, done.stderr) == (0, "")
-    for verb in ("models", "inspect", "capture"):
+    for verb in VERBS:
         assert re.search(rf"^  {verb} +\w", done.stdout, re.MULTILINE)
 
 
-@pytest.mark.parametrize("verb", ["models", "inspect", "capture"])
+@pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_takes_the_flags_of_all_verbs(verb):
     done = run(verb, "--help")
     assert (done.returncode, done.stderr) == (0, "")
@@ -91,7 +92,7 @@ def test_every_verb_takes_the_flags_of_all_verbs(verb):
 def test_help_is_the_manual_s(checkout):
     """docs/command-line.md has every flag that the program has, and no other."""
     manual = (checkout / "docs" / "command-line.md").read_text()
-    for verb in ("models", "inspect", "capture"):
+    for verb in VERBS:
         in_help = set(re.findall(r"--[a-z][a-z-]+", run(verb, "--help").stdout))
         section = re.search(rf"^## ebbtide {verb}\n(.*?)(?=^## |\Z)", manual, re.MULTILINE | re.DOTALL).group(1)
         common = re.search(r"^## Flags of every verb\n(.*?)(?=^## )", manual, re.MULTILINE | re.DOTALL).group(1)
