@@ -110,10 +110,11 @@ class Used {
 Json SamplesJson(const MemoryTimeline& timeline, const std::vector<bool>& listed, EventRange window) {
   const std::vector<TimelineSample> samples = SampleTimeline(timeline, kSamples, window);
   std::vector<std::int64_t> at;
-  Json reserved = Json::array();
+  Json reserved = Json::array(), allocated = Json::array();
   for (const TimelineSample& sample : samples) {
     at.push_back(sample.at);
     reserved.push_back(sample.reserved);
+    allocated.push_back(sample.allocated());
   }
   const auto sample_of = [&](std::int64_t event) {
     return static_cast<std::size_t>(std::lower_bound(at.begin(), at.end(), event) - at.begin());
@@ -143,6 +144,7 @@ Json SamplesJson(const MemoryTimeline& timeline, const std::vector<bool>& listed
   Json out = Json::object();
   out["at"] = at;
   out["reserved"] = std::move(reserved);
+  out["allocated"] = std::move(allocated);
   out["rest"] = std::move(rest);
   out["counts"] = std::move(numbers);
   return out;

@@ -69,25 +69,30 @@
 
   // ---- The chart
 
-  const size = () => ({ width: canvas.clientWidth, height: canvas.clientHeight });
-  const highest = () => {
-    let most = data.peakReserved;
-    for (let i = 0; i < at.length; ++i) most = Math.max(most, data.samples.reserved[i]);
-    most = Math.max(most, data.peakAllocated, 1);
-    return toCapacity && data.capacity ? Math.max(data.capacity, most) * 1.03 : most * 1.08;
+  // What the scales depend on, found once per drawing: width and height of the canvas, bytes at its upper end.
+  let frame = { width: 1, height: 1, top: 1 };
+  const highest = Math.max(1, data.peakReserved, data.peakAllocated, ...data.samples.reserved);
+  const measure = () => {
+    const capacity = toCapacity ? data.capacity : 0;
+    frame = { width: canvas.clientWidth, height: canvas.clientHeight, top: Math.max(capacity * 1.03, highest * (capacity ? 1.03 : 1.08)) };
   };
-  const x = (event) => {
-    const { width } = size();
-    return MARGIN.left + (event - view[0]) / (view[1] - view[0]) * (width - MARGIN.left - MARGIN.right);
-  };
+  const x = (event) => MARGIN.left + (event - view[0]) / (view[1] - view[0]) * (frame.width - MARGIN.left - MARGIN.right);
+  const y = (bytes) => frame.height - MARGIN.bottom - bytes / frame.top * (frame.height - MARGIN.top - MARGIN.bottom);
+  const bytesAt = (pixel) => (frame.height - MARGIN.bottom - pixel) / (frame.height - MARGIN.top - MARGIN.bottom) * frame.top;
   const eventAt = (pixel) => {
-    const { width } = size();
-    const share = (pixel - MARGIN.left) / (width - MARGIN.left - MARGIN.right);
+    const share = (pixel - MARGIN.left) / (frame.width - MARGIN.left - MARGIN.right);
     return Math.floor(view[0] + Math.min(1, Math.max(0, share)) * (view[1] - view[0]));
   };
-  const y = (bytes) => {
-    const { height } = size();
-    return height - MARGIN.bottom - bytes / highest() * (height - MARGIN.top - MARGIN.bottom);
+
+  // A pixel stands for many events: the one at which most is allocated, as that is what is drawn.
+  const momentAt = (pixel) => {
+    const from = eventAt(pixel), to = eventAt(pixel + 1);
+    let best = Math.min(from, Math.max(0, data.events - 1)), most = -1;
+    if (to - from < 2) return best;
+    for (let i = columnOf(from); i < at.length && at[i] <= to; ++i) {
+      if (at[i] >= from && data.samples.allocated[i] > most) { most = data.samples.allocated[i]; best = at[i]; }
+    }
+    return best;
   };
 
   // Moments at which the picture is drawn: the samples, and where they are too coarse also where large ones begin and end.
@@ -107,12 +112,12 @@
   };
 
   const drawGrid = (ctx, width, height) => {
-    const [step, unit] = niceStep(highest(), 5);
+    const [step, unit] = niceStep(frame.top, 5);
     const name = { [2 ** 30]: "GiB", [2 ** 20]: "MiB", [2 ** 10]: "KiB", 1: "B" }[unit];
     ctx.font = "12px system-ui, sans-serif";
     ctx.textAlign = "right";
     ctx.textBaseline = "middle";
-    for (let bytes = 0; bytes <= highest(); bytes += step) {
+    for (let bytes = 0; bytes <= frame.top; bytes += step) {
       const line = Math.round(y(bytes)) + 0.5;
       ctx.strokeStyle = color("grid");
       ctx.beginPath(); ctx.moveTo(MARGIN.left, line); ctx.lineTo(width - MARGIN.right, line); ctx.stroke();
@@ -221,7 +226,8 @@
   };
 
   const draw = () => {
-    const { width, height } = size(), ratio = window.devicePixelRatio || 1;
+    measure();
+    const { width, height } = frame, ratio = window.devicePixelRatio || 1;
     canvas.width = Math.round(width * ratio);
     canvas.height = Math.round(height * ratio);
     const ctx = canvas.getContext("2d");
@@ -291,7 +297,7 @@
     return [event.clientX - box.left, event.clientY - box.top, box];
   };
   canvas.addEventListener("mousemove", (event) => {
-    const [px, py] = inside(event), { width, height } = size();
+    const [px, py] = inside(event), { width, height } = frame;
     if (dragFrom !== null) {
       const left = Math.min(dragFrom, px), right = Math.max(dragFrom, px);
       Object.assign(selection.style, { left: `${left}px`, width: `${right - left}px`, height: `${height - MARGIN.bottom}px` });
@@ -300,8 +306,7 @@
     if (px < MARGIN.left || px > width - MARGIN.right) { tooltip.hidden = cursor.hidden = true; return; }
     Object.assign(cursor.style, { left: `${px}px`, height: `${height - MARGIN.bottom}px` });
     cursor.hidden = false;
-    const bytes = (height - MARGIN.bottom - py) / (height - MARGIN.top - MARGIN.bottom) * highest();
-    showTooltip(describe(Math.min(eventAt(px), Math.max(0, data.events - 1)), bytes), event.clientX, event.clientY);
+    showTooltip(describe(momentAt(px), bytesAt(py)), event.clientX, event.clientY);
   });
   canvas.addEventListener("mouseleave", () => { tooltip.hidden = cursor.hidden = true; });
   canvas.addEventListener("mousedown", (event) => { dragFrom = inside(event)[0]; });
@@ -311,7 +316,7 @@
     const wide = Math.abs(px - dragFrom) >= 4;
     dragFrom = null;
     selection.hidden = true;
-    if (wide && to - from >= 2) { view = [from, to]; draw(); } else if (!wide && event.target === canvas) choose(eventAt(px));
+    if (wide && to - from >= 2) { view = [from, to]; draw(); } else if (!wide && event.target === canvas) choose(momentAt(px));
   });
   const whole = () => { view = [0, Math.max(1, data.events)]; draw(); };
   canvas.addEventListener("dblclick", () => { choose(data.peak); whole(); });
