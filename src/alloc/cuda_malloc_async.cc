@@ -56,7 +56,7 @@ bool CudaMallocAsyncAllocator::Grow(Bytes size) {
   At(index).size = segment;
   segments_.emplace(*address, segment);
   first_of_segment_.emplace(*address, index);
-  free_.Insert({segment, *address, index});
+  free_.Insert({segment, *address, 0, index});
   return true;
 }
 
@@ -78,7 +78,7 @@ std::optional<Block> CudaMallocAsyncAllocator::Allocate(Bytes bytes, StreamId st
     if (!grown) return fail();
     index = Choose(size, stream);
   }
-  free_.Erase(At(index).size, At(index).address);
+  free_.Erase(At(index).size, 0, At(index).address);
   if (At(index).size > size) {
     const Index rest = NewNode();
     Node& block = At(index);
@@ -91,7 +91,7 @@ std::optional<Block> CudaMallocAsyncAllocator::Allocate(Bytes bytes, StreamId st
     if (left.next != kNone) At(left.next).previous = rest;
     block.next = rest;
     block.size = size;
-    free_.Insert({left.size, left.address, rest});
+    free_.Insert({left.size, left.address, 0, rest});
   }
   Node& block = At(index);
   block.allocated = true;
@@ -111,7 +111,7 @@ void CudaMallocAsyncAllocator::Free(BlockId id) {
     for (const StreamId stream : uses->second) block.freed.push_back(streams_->Record(stream));
     uses_.erase(uses);
   }
-  free_.Insert({block.size, block.address, id.value});
+  free_.Insert({block.size, block.address, 0, id.value});
   Join(id.value);
   if (block.previous != kNone) Join(block.previous);
 }
@@ -138,15 +138,15 @@ void CudaMallocAsyncAllocator::Join(Index index) {
   const Index behind = first.next;
   if (behind == kNone || !MayJoin(first, At(behind))) return;
   Node& second = At(behind);
-  free_.Erase(first.size, first.address);
-  free_.Erase(second.size, second.address);
+  free_.Erase(first.size, 0, first.address);
+  free_.Erase(second.size, 0, second.address);
   first.size += second.size;
   first.next = second.next;
   if (first.next != kNone) At(first.next).previous = index;
   const bool second_is_later = first.freed.empty() || (!second.freed.empty() && !first.freed.empty() &&
                                                        second.freed[0].position > first.freed[0].position);
   if (second_is_later) first.freed = std::move(second.freed);
-  free_.Insert({first.size, first.address, index});
+  free_.Insert({first.size, first.address, 0, index});
   unused_.push_back(behind);
 }
 
@@ -165,7 +165,7 @@ void CudaMallocAsyncAllocator::Trim(bool wait) {
       continue;
     }
     for (Index index = first->second; index != kNone; index = At(index).next) {
-      free_.Erase(At(index).size, At(index).address);
+      free_.Erase(At(index).size, 0, At(index).address);
       unused_.push_back(index);
     }
     device_->Free(segment->first);

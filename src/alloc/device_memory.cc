@@ -1,4 +1,5 @@
-// Addresses are given first fit, lowest first, from one large range; real drivers do not say what they do.
+// Addresses are given from the top down, the highest gap that fits first, as Linux does and as addresses in recordings
+// look; what drivers do they do not say.
 #include "alloc/device_memory.h"
 
 #include <algorithm>
@@ -9,7 +10,8 @@ namespace ebbtide::alloc {
 namespace {
 
 constexpr Address kFirst = 512;
-constexpr Bytes kSpace = Bytes{1} << 61;
+constexpr Bytes kSpace = Bytes{1} << 61;    // for recorded addresses
+constexpr Address kTop = Address{1} << 56;  // below which we choose
 
 Bytes RoundUp(Bytes bytes) {
   return (bytes + DeviceMemory::kGranule - 1) / DeviceMemory::kGranule * DeviceMemory::kGranule;
@@ -71,9 +73,12 @@ std::optional<Address> DeviceMemory::Find(Bytes requested, Bytes rounded) {
   if (!expected_.empty()) {
     if (const std::optional<Address> address = Expected(requested, rounded)) return address;
   }
-  for (const auto& [begin, size] : gaps_) {
-    const Address aligned = (begin + kGranule - 1) / kGranule * kGranule;
-    if (static_cast<Bytes>(aligned - begin) + rounded <= size) return aligned;
+  for (auto gap = gaps_.rbegin(); gap != gaps_.rend(); ++gap) {
+    const auto [begin, size] = *gap;
+    const Address end = std::min(begin + static_cast<Address>(size), kTop);
+    if (end < begin + static_cast<Address>(rounded)) continue;
+    const Address aligned = (end - static_cast<Address>(rounded)) / kGranule * kGranule;
+    if (aligned >= begin) return aligned;
   }
   return std::nullopt;
 }

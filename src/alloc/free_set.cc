@@ -6,16 +6,16 @@
 namespace ebbtide::alloc {
 namespace {
 
-struct Key {
-  Bytes size;
-  Address address;
-};
-bool Before(const FreeSet::Entry& entry, const Key& key) {
-  return entry.size != key.size ? entry.size < key.size : entry.address < key.address;
+using Entry = FreeSet::Entry;
+
+bool Before(const Entry& a, const Entry& b) {
+  if (a.size != b.size) return a.size < b.size;
+  if (a.age != b.age) return a.age < b.age;
+  return a.address < b.address;
 }
 
-std::size_t FirstNotBefore(const std::vector<FreeSet::Entry>& entries, const Key& key) {
-  const FreeSet::Entry* base = entries.data();
+std::size_t FirstNotBefore(const std::vector<Entry>& entries, const Entry& key) {
+  const Entry* base = entries.data();
   std::size_t count = entries.size();
   while (count > 0) {
     const std::size_t half = count / 2;
@@ -33,8 +33,6 @@ std::ptrdiff_t Offset(std::size_t index) { return static_cast<std::ptrdiff_t>(in
 
 }  // namespace
 
-std::size_t FreeSet::LeafOf(Bytes size, Address address) const { return FirstNotBefore(last_, {size, address}); }
-
 FreeSet::Leaf FreeSet::NewLeaf() {
   Leaf leaf;
   if (!spare_.empty()) {
@@ -45,10 +43,11 @@ FreeSet::Leaf FreeSet::NewLeaf() {
   return leaf;
 }
 
-FreeSet::Position FreeSet::LowerBound(Bytes size, Address address) const {
-  const std::size_t leaf = LeafOf(size, address);
+FreeSet::Position FreeSet::LowerBound(Bytes size, std::int32_t age, Address address) const {
+  const Entry key{.size = size, .address = address, .age = age};
+  const std::size_t leaf = FirstNotBefore(last_, key);
   if (leaf == leaves_.size()) return end();
-  return {leaf, FirstNotBefore(leaves_[leaf], {size, address})};
+  return {leaf, FirstNotBefore(leaves_[leaf], key)};
 }
 
 void FreeSet::Insert(const Entry& entry) {
@@ -59,7 +58,7 @@ void FreeSet::Insert(const Entry& entry) {
     last_.push_back(entry);
     return;
   }
-  std::size_t leaf = std::min(LeafOf(entry.size, entry.address), leaves_.size() - 1);
+  std::size_t leaf = std::min(FirstNotBefore(last_, entry), leaves_.size() - 1);
   if (leaves_[leaf].size() == kLeaf) {
     Leaf upper = NewLeaf();
     Leaf& lower = leaves_[leaf];
@@ -67,15 +66,15 @@ void FreeSet::Insert(const Entry& entry) {
     lower.resize(kLeaf / 2);
     last_.insert(last_.begin() + Offset(leaf), lower.back());
     leaves_.insert(leaves_.begin() + Offset(leaf) + 1, std::move(upper));
-    if (Before(last_[leaf], {entry.size, entry.address})) ++leaf;
+    if (Before(last_[leaf], entry)) ++leaf;
   }
   Leaf& entries = leaves_[leaf];
-  entries.insert(entries.begin() + Offset(FirstNotBefore(entries, {entry.size, entry.address})), entry);
+  entries.insert(entries.begin() + Offset(FirstNotBefore(entries, entry)), entry);
   last_[leaf] = entries.back();
 }
 
-void FreeSet::Erase(Bytes size, Address address) {
-  const Position position = LowerBound(size, address);
+void FreeSet::Erase(Bytes size, std::int32_t age, Address address) {
+  const Position position = LowerBound(size, age, address);
   assert(position != end() && At(position).size == size && At(position).address == address);
   Erase(position);
 }

@@ -1,5 +1,6 @@
-// Free blocks ordered by size, then address: the structure behind every best fit here. Sorted leaves of bounded size
-// under one sorted index, so that an operation touches a few cache lines and allocates memory once in many.
+// Free blocks ordered by size, then by the age of their segment, then by address: the structure behind every best fit
+// here. Sorted leaves of bounded size under one sorted index, so that an operation touches a few cache lines and
+// allocates memory once in many.
 #pragma once
 
 #include <cstddef>
@@ -15,6 +16,7 @@ class FreeSet {
   struct Entry {
     Bytes size = 0;
     Address address = 0;
+    std::int32_t age = 0;  // of the segment: its number
     std::int32_t block = -1;
   };
   // Where an entry stands, until the set changes.
@@ -28,11 +30,11 @@ class FreeSet {
   std::size_t size() const { return size_; }
 
   void Insert(const Entry& entry);
-  void Erase(Bytes size, Address address);  // it must be there
+  void Erase(Bytes size, std::int32_t age, Address address);  // it must be there
   void Erase(Position position);
 
   // The first entry that is not smaller.
-  Position LowerBound(Bytes size, Address address = 0) const;
+  Position LowerBound(Bytes size, std::int32_t age = 0, Address address = 0) const;
   Position begin() const { return {}; }
   Position end() const { return {leaves_.size(), 0}; }
   Position Next(Position position) const {
@@ -48,7 +50,6 @@ class FreeSet {
   static constexpr std::size_t kLeaf = 64;
   using Leaf = std::vector<Entry>;
 
-  std::size_t LeafOf(Bytes size, Address address) const;
   Leaf NewLeaf();
 
   std::vector<Entry> last_;   // of each leaf, what it ends with

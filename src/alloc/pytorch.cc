@@ -22,6 +22,7 @@ PytorchBlocks::Index PytorchAllocator::Grow(const Request& request) {
   Node& node = At(index);
   node.address = *address;
   node.size = request.segment;
+  node.age = NextAge();
   node.stream = request.stream;
   node.small = request.small;
   return index;
@@ -33,8 +34,10 @@ bool PytorchAllocator::ShouldSplit(const Node& node, Bytes size) const {
   return size < options_.max_split_size && rest > kSmallRequest;
 }
 
+// cudaFree waits for the device.
 void PytorchAllocator::ReleaseSegment(Index index) {
   EraseFree(index);
+  streams_->WaitAll();
   device_->Free(At(index).address);
   usage_.Give(At(index).size);
   DropNode(index);

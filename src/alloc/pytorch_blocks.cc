@@ -62,6 +62,7 @@ Block PytorchBlocks::HandOut(Index index, Bytes size) {
     block.size = size;
     block.stream = left.stream;
     block.range = left.range;
+    block.age = left.age;
     block.small = left.small;
     block.previous = left.previous;
     block.next = rest;
@@ -183,12 +184,12 @@ void PytorchBlocks::Link(Index before, Index added, Index after) {
 void PytorchBlocks::InsertFree(Index index) {
   Node& node = At(index);
   node.inserted_at = PoolOf(node.small).searches;
-  FreeOf(node).Insert({node.size, node.address, index});
+  FreeOf(node).Insert({node.size, node.address, node.age, index});
 }
 
 void PytorchBlocks::EraseFree(Index index) {
   const Node& node = At(index);
-  FreeOf(node).Erase(node.size, node.address);
+  FreeOf(node).Erase(node.size, node.age, node.address);
 }
 
 bool PytorchBlocks::Oversize(const Request& request, Bytes block) const {

@@ -39,6 +39,7 @@ class PytorchBlocks : public Allocator {
     Index previous = kNone, next = kNone;  // in the segment
     StreamId stream;                       // for which the segment was made
     Index range = kNone;                   // of an expandable segment
+    std::int32_t age = 0;                  // number of the segment: older ones go first among blocks of one size
     std::int32_t events = 0;               // that it waits for
     std::int64_t inserted_at = 0;          // searches of its pool before it was put in the free set
     bool small = false;
@@ -89,14 +90,16 @@ class PytorchBlocks : public Allocator {
   bool IsIdle(const Node& node) const { return !node.allocated && node.events == 0 && !node.used_elsewhere; }
   void InsertFree(Index index);
   void EraseFree(Index index);
-  void InsertUnmapped(Index index) { UnmappedOf(At(index)).Insert({0, At(index).address, index}); }
-  void EraseUnmapped(Index index) { UnmappedOf(At(index)).Erase(0, At(index).address); }
+  void InsertUnmapped(Index index) { UnmappedOf(At(index)).Insert({0, At(index).address, 0, index}); }
+  void EraseUnmapped(Index index) { UnmappedOf(At(index)).Erase(0, 0, At(index).address); }
   // Puts `added` between `before` and what follows it (or at the front of what `after` heads).
   void Link(Index before, Index added, Index after);
   // Joins `from`, a neighbour or kNone, into `into` if both are idle and alike.
   void TryJoin(Index into, Index from);
   // Waits for all events on the host.
   void FinishEvents();
+
+  std::int32_t NextAge() { return options_.ties_by_age ? ++segments_made_ : 0; }
 
   PytorchOptions options_;
   DeviceMemory* device_;
@@ -119,6 +122,7 @@ class PytorchBlocks : public Allocator {
   void EventReached(Index index);
   void BecomeFree(Index index);
 
+  std::int32_t segments_made_ = 0;
   bool has_limit_ = false;
   Bytes limit_ = 0;
   std::vector<Node> nodes_;

@@ -6,7 +6,7 @@ namespace ebbtide::alloc {
 namespace {
 
 // A device without a limit still has ranges of a size.
-constexpr Bytes kLargestDevice = Bytes{1} << 50;
+constexpr Bytes kLargestDevice = Bytes{1} << 46;
 
 }  // namespace
 
@@ -126,6 +126,7 @@ void PytorchExpandableAllocator::Unmap(Index index) {
   const Address first = range.begin + (begin - range.begin + page - 1) / page * page;
   const Address last = range.begin + (end - range.begin) / page * page;
   if (first >= last) return;
+  streams_->Wait(streams_->Record(At(index).stream));
   EraseFree(index);
   if (first > begin) {
     const Index before = NewPiece(index, begin, static_cast<Bytes>(first - begin), true);

@@ -33,6 +33,10 @@ struct PytorchOptions {
   // A limit is kept, as set_per_process_memory_fraction sets one, even where the share is 1.
   bool memory_fraction_is_set = false;
 
+  // Of free blocks of one size, the one in the oldest segment is taken, then the one at the lowest address, as in
+  // torch 2.15; versions before had only the address.
+  bool ties_by_age = true;
+
   static constexpr Bytes kUnlimited = std::numeric_limits<Bytes>::max();
 
   bool operator==(const PytorchOptions&) const = default;

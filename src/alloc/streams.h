@@ -39,6 +39,12 @@ class Streams {
     ++host_waits_;
     Finish(event);
   }
+  void WaitAll() {
+    for (State& state : states_) {
+      host_waits_ += state.finished < state.submitted;
+      state.finished = state.submitted;
+    }
+  }
   std::int64_t host_waits() const { return host_waits_; }
 
  private:

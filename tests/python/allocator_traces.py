@@ -1,0 +1,80 @@
+"""The allocator model against torch's own allocator: random traces through both, and every figure compared."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+BUILD = HERE.parents[1] / "build"
+PROGRAM = os.environ.get("EBBTIDE_PROGRAM") or str(BUILD / "ebbtide")
+LIBRARIES = pathlib.Path(os.environ.get("EBBTIDE_PHANTOM_LIBRARIES") or BUILD / "phantom") / "cu13"
+MIB = 1 << 20
+
+# Options of the allocator, and the device's memory in MiB.
+SETTINGS = [
+    ("", 600),
+    ("", 2000),
+    ("max_split_size_mb:20", 600),
+    ("max_split_size_mb:40", 1000),
+    ("max_split_size_mb:30,max_non_split_rounding_mb:40", 600),
+    ("roundup_power2_divisions:4", 1000),
+    ("roundup_power2_divisions:[1:2,4:8,16:1,64:4,>:2]", 1000),
+    ("garbage_collection_threshold:0.5,per_process_memory_fraction:0.8", 600),
+    ("garbage_collection_threshold:0.3,per_process_memory_fraction:0.9,max_split_size_mb:25", 1000),
+    ("per_process_memory_fraction:0.5", 1000),
+    ("large_segment_size_mb:40", 600),
+    ("expandable_segments:True", 600),
+    ("expandable_segments:True", 1500),
+    ("expandable_segments:True,per_process_memory_fraction:0.6,garbage_collection_threshold:0.5", 600),
+    ("expandable_segments:True,roundup_power2_divisions:8", 600),
+    ("expandable_segments:True,max_split_size_mb:40", 600),
+]
+FIGURES = ["ooms", "peak_reserved_bytes", "peak_allocated_bytes", "segments", "segments_given_back",
+           "final_reserved_bytes", "final_allocated_bytes"]
+
+
+def make_gates(folder):
+    library = folder / "gates.so"
+    subprocess.run(["cc", "-O1", "-w", "-shared", "-fPIC", "-o", library, HERE / "allocator_gates.c", "-ldl", "-lpthread"],
+                   check=True)
+    return library
+
+
+def make_profile(folder, mebibytes):
+    """A device of that much memory besides its context."""
+    profile = json.loads((HERE.parents[1] / "profiles" / "a100-40gb.json").read_text())
+    profile["name"] = f"test-{mebibytes}"
+    profile["memory_bytes"]["value"] = mebibytes * MIB + profile["context_bytes"]["value"]
+    path = folder / f"{mebibytes}.json"
+    path.write_text(json.dumps(profile))
+    return path
+
+
+def compare(folder, setting, first_seed, count, gates):
+    """Runs the traces of one setting through both; a line for each that differs."""
+    options, mebibytes = setting
+    folder.mkdir()
+    profile = make_profile(folder, mebibytes)
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("EBBTIDE_", "PYTORCH_"))}
+    preload = ":".join(map(str, [gates, *sorted(LIBRARIES.iterdir())]))
+    environment = {**kept, "LD_PRELOAD": preload, "OMP_NUM_THREADS": "1", "EBBTIDE_PHANTOM_PROFILE": str(profile)}
+    if options:
+        environment["PYTORCH_ALLOC_CONF"] = options
+    command = [sys.executable, "-W", "ignore", HERE / "allocator_program.py", folder, first_seed, count]
+    done = subprocess.run(list(map(str, command)), env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    differences, ooms = [], 0
+    for torch_figures in json.loads((folder / "torch.json").read_text()):
+        trace = folder / f"{torch_figures['seed']}.csv"
+        words = [PROGRAM, "replay", trace, "--json", "--keep-going", "--gpu", profile, "--alloc-conf", options]
+        replayed = subprocess.run(list(map(str, words)), capture_output=True, text=True)
+        assert replayed.returncode == (1 if json.loads(replayed.stdout)["oom"] else 0), replayed.stderr
+        ours = json.loads(replayed.stdout)
+        ooms += torch_figures["ooms"] > 0
+        differing = {name: (torch_figures[name], ours[name]) for name in FIGURES if torch_figures[name] != ours[name]}
+        if differing:
+            differences.append(f"seed {torch_figures['seed']}, {options or 'no options'}, {mebibytes} MiB: "
+                               f"(torch, model) {differing}")
+    return differences, ooms
