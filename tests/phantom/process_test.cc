@@ -154,7 +154,7 @@ TEST(Statistics, TellWhatWasDone) {
     EXPECT_EQ(cuMemAlloc(&none, 1), CUDA_ERROR_OUT_OF_MEMORY);  // injected: it would have fitted
     char host[100] = {};
     cuMemcpyHtoD(pointer, host, 100);
-    cuMemcpyDtoH(host, pointer, 50);
+    cuMemcpyDtoH(host, pointer + 100, 50);
     cuMemsetD8(pointer, 0, 7);
     cuMemFree(pointer);
     CUgraph graph = nullptr;

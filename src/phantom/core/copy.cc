@@ -83,6 +83,29 @@ Nanos OnDeviceTime(const DeviceProfile& profile, double bytes) {
   return profile.launch_latency + static_cast<Nanos>(transfer);
 }
 
+// Keeps what small copies bring to memory without content, and lets `from` have it where it is known.
+RecentContent::Piece FollowContent(Device& device, Stream& stream, const CopyRequest& request, const Side& to, Side& from) {
+  if ((!to.on_device || HasContent(to)) && (!from.on_device || HasContent(from))) return nullptr;
+  std::int64_t launches = device.statistics.launches.load(std::memory_order_relaxed);
+  bool is_small = request.height == 1 && request.width <= RecentContent::kLargest;
+  RecentContent::Piece content;
+  if (is_small && from.on_device && !HasContent(from)) {
+    content = device.recent.Find(request.from, request.width, launches);
+  } else if (is_small && !from.on_device && (from.pageable || stream.Query())) {
+    const std::byte* begin = from.pieces.front().content;
+    content = std::make_shared<const std::vector<std::byte>>(begin, begin + request.width);
+  }
+  if (to.on_device && !HasContent(to)) {
+    if (content)
+      device.recent.Remember(request.to, content, launches);
+    else
+      for (Bytes row = 0; row < request.height; ++row)
+        device.recent.Forget(request.to + static_cast<Address>(row * request.to_pitch), request.width);
+  }
+  if (content && from.on_device) from.pieces = {{const_cast<std::byte*>(content->data()), request.width}};
+  return content;
+}
+
 }  // namespace
 
 void CountHostRead(Statistics& statistics, Bytes bytes, bool has_content) {
@@ -99,6 +122,7 @@ Code Copy(Device& device, Stream& stream, const CopyRequest& request) {
   Side from = LookUp(device, request.from, request.width, request.height, request.from_pitch, false);
   if (!to.known || !from.known) return Code::kInvalidValue;
 
+  RecentContent::Piece recent = FollowContent(device, stream, request, to, from);
   Bytes bytes = request.width * request.height;
   Operation operation{.name = InDeclaredOperation() ? CurrentName() : request.name};
   Statistics& statistics = device.statistics;
@@ -120,13 +144,15 @@ Code Copy(Device& device, Stream& stream, const CopyRequest& request) {
   operation.accesses.insert(operation.accesses.end(), from.accesses.begin(), from.accesses.end());
 
   bool moves = HasContent(to);
-  operation.at_once = !HasContent(from);
+  operation.at_once = !HasContent(from) || recent;
   bool both_on_device = to.on_device && from.on_device;
   // The program may use or free pageable memory as soon as the call returns.
   bool pageable = (to.pageable && !to.on_device) || (from.pageable && !from.on_device);
   bool must_finish = moves && pageable;
   if (moves)
-    operation.work = [&device, to = std::move(to), from = std::move(from)] { Move(device, to.pieces, from.pieces); };
+    operation.work = [&device, recent, to = std::move(to), from = std::move(from)] {
+      Move(device, to.pieces, from.pieces);
+    };
   bool to_pageable_host = pageable && operation.engine == &device.to_host;
   stream.Submit(std::move(operation));
   if ((request.blocking && !both_on_device) || to_pageable_host)
@@ -144,6 +170,8 @@ Code Fill(Device& device, Stream& stream, const FillRequest& request) {
   Side to = LookUp(device, request.to, row_bytes, request.height, request.pitch, true);
   if (!to.known || to.pageable) return Code::kInvalidValue;
   device.statistics.fills.Add(row_bytes * request.height);
+  for (Bytes row = 0; to.on_device && row < request.height; ++row)
+    device.recent.Forget(request.to + static_cast<Address>(row * request.pitch), row_bytes);
 
   Operation operation{.name = InDeclaredOperation() ? CurrentName() : request.name};
   operation.duration = OnDeviceTime(device.profile, static_cast<double>(row_bytes) * static_cast<double>(request.height));

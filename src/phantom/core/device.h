@@ -19,6 +19,7 @@
 #include "phantom/core/physical.h"
 #include "phantom/core/pool.h"
 #include "phantom/core/race.h"
+#include "phantom/core/recent.h"
 #include "phantom/core/statistics.h"
 #include "phantom/core/stream.h"
 #include "phantom/core/vmm.h"
@@ -45,6 +46,7 @@ class Device {
   Heap heap;
   Vmm vmm;
   HostMemory host_memory;
+  RecentContent recent;
 
   std::unique_ptr<RaceChecker> races;  // null unless asked for
   Streams streams;
