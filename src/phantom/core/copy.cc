@@ -84,7 +84,8 @@ Nanos OnDeviceTime(const DeviceProfile& profile, double bytes) {
 }
 
 // Keeps what small copies bring to memory without content, and lets `from` have it where it is known.
-RecentContent::Piece FollowContent(Device& device, Stream& stream, const CopyRequest& request, const Side& to, Side& from) {
+RecentContent::Piece FollowContent(Device& device, Stream& stream, const CopyRequest& request, const Side& to,
+                                   Side& from) {
   if ((!to.on_device || HasContent(to)) && (!from.on_device || HasContent(from))) return nullptr;
   std::int64_t launches = device.statistics.launches.load(std::memory_order_relaxed);
   bool is_small = request.height == 1 && request.width <= RecentContent::kLargest;
