@@ -43,7 +43,7 @@ Result<int> RunCapture(const CaptureFlags& flags) {
   if (flags.output.quiet) words.push_back("-q");
   if (flags.output.verbose) words.push_back("-v");
   words.insert(words.end(), {"--", flags.model.model});
-  EBB_ASSIGN_OR_RETURN(const int code, RunCaptureCommand(words, ChildOutput::kKeep));
+  EBB_ASSIGN_OR_RETURN(const int code, RunCaptureCommand(words, flags.model.options.device, ChildOutput::kKeep));
   return code == 1 ? kBadInput : code;  // 1 is how Python ends with a traceback; here it would mean an answer
 }
 

@@ -23,7 +23,7 @@ Result<TrainingGraph> CaptureAndLoad(const ModelFlags& model, const OutputFlags&
   std::vector<std::string> words = GivenShapeFlags(model);
   if (output.threads > 0) words.push_back(fmt::format("--threads={}", output.threads));
   words.insert(words.end(), {"-o", file, "-q", fmt::format("--seed={}", output.seed), "--", model.model});
-  EBB_ASSIGN_OR_RETURN(const int code, RunCaptureCommand(words, ChildOutput::kToErrors));
+  EBB_ASSIGN_OR_RETURN(const int code, RunCaptureCommand(words, model.options.device, ChildOutput::kToErrors));
   if (code != 0) return tl::unexpected<Error>(Error{});
   return model::LoadModel(file, model.options);
 }

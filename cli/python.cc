@@ -4,6 +4,9 @@
 #include <filesystem>
 #include <system_error>
 
+#include "cli/phantom.h"
+#include "cli/temporary_folder.h"
+
 namespace ebbtide::cli {
 namespace {
 
@@ -33,6 +36,14 @@ Status CheckPackages(const std::string& python) {
   return Fail("{}: expected a Python 3 interpreter, but it ended with code {}", python, code);
 }
 
+Status AddPhantom(const std::string& python, const TemporaryFolder& scratch, Environment& environment) {
+  EBB_ASSIGN_OR_RETURN(const Phantom phantom, FindPhantom(scratch.path()));
+  const int generation = GenerationOf(python);
+  if (!phantom.preloads.contains(generation)) return Fail("this build has no phantom GPU for CUDA {}", generation);
+  environment.Prepend("LD_PRELOAD", phantom.preloads.at(generation));
+  return {};
+}
+
 }  // namespace
 
 Result<std::string> FindPython() {
@@ -45,12 +56,15 @@ Result<std::string> FindPython() {
   return Fail("needs Python with torch: expected EBBTIDE_PYTHON to name one, or python3 on PATH");
 }
 
-Result<int> RunCaptureCommand(const std::vector<std::string>& arguments, ChildOutput output) {
+Result<int> RunCaptureCommand(const std::vector<std::string>& arguments, model::Device device, ChildOutput output) {
   EBB_ASSIGN_OR_RETURN(const std::string python, FindPython());
   EBB_RETURN_IF_ERROR(CheckPackages(python));
   std::vector<std::string> words = {python, "-m", "ebbtide.capture_command"};
   words.insert(words.end(), arguments.begin(), arguments.end());
-  return RunProcess(words, ChildEnvironment(), output);
+  EBB_ASSIGN_OR_RETURN(const TemporaryFolder scratch, TemporaryFolder::Make());
+  Environment environment = ChildEnvironment();
+  if (device == model::Device::kCuda) EBB_RETURN_IF_ERROR(AddPhantom(python, scratch, environment));
+  return RunProcess(words, environment, output);
 }
 
 bool NamesScriptFunction(const std::string& model) {

@@ -6,6 +6,7 @@
 
 #include "base/result.h"
 #include "cli/process.h"
+#include "model/model.h"
 
 namespace ebbtide::cli {
 
@@ -14,8 +15,9 @@ namespace ebbtide::cli {
 Result<std::string> FindPython();
 
 // Runs `python -m ebbtide.capture_command ARGUMENTS...` to its end: its exit code, 128 + n where signal n ended it. The
-// package of this build is found first, if the program lies in a build folder.
-Result<int> RunCaptureCommand(const std::vector<std::string>& arguments, ChildOutput output);
+// package of this build is found first, if the program lies in a build folder. For the kernels of CUDA it runs on the
+// phantom GPU, as PyTorch wants a device even where nothing is computed.
+Result<int> RunCaptureCommand(const std::vector<std::string>& arguments, model::Device device, ChildOutput output);
 
 // "train.py:make_step" -> true. Such a MODEL is captured before use.
 bool NamesScriptFunction(const std::string& model);

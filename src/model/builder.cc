@@ -255,17 +255,4 @@ std::int64_t ElementCount(const Dims& shape) {
   return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, SaturatingMul);
 }
 
-const Value* FindArgument(const Op& op, std::string_view name) {
-  for (const Argument& argument : op.arguments) {
-    if (argument.name == name) return &argument.value;
-  }
-  return nullptr;
-}
-
-TensorId TensorArgument(const Op& op, std::string_view name) {
-  const Value* value = FindArgument(op, name);
-  const TensorId* id = value ? std::get_if<TensorId>(value) : nullptr;
-  return id ? *id : TensorId();
-}
-
 }  // namespace ebbtide::model

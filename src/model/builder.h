@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "graph/arguments.h"
 #include "graph/graph.h"
 #include "model/model.h"
 
@@ -120,9 +121,5 @@ Dims StrideLike(const Tensor& like, const Dims& shape);
 // Shape of an element-wise op over both; asserts that they broadcast.
 Dims BroadcastShape(const Dims& a, const Dims& b);
 std::int64_t ElementCount(const Dims& shape);
-
-// The tensor among an op's arguments under that name; invalid if absent, None or not a tensor.
-TensorId TensorArgument(const Op& op, std::string_view name);
-const Value* FindArgument(const Op& op, std::string_view name);
 
 }  // namespace ebbtide::model

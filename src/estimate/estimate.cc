@@ -1,0 +1,134 @@
+#include "estimate/estimate.h"
+
+#include <numeric>
+
+#include "device/runtime.h"
+
+namespace ebbtide::estimate {
+namespace {
+
+// Passes a training's requests on to an allocator and notes its peaks.
+class Meter : public Sink {
+ public:
+  Meter(const Options& options, Bytes capacity)
+      : device_({.total = capacity, .taken = options.gpu.context + kLoadedCode}),
+        allocator_(alloc::MakeAllocator(options.allocator, device_, streams_)),
+        keeps_timeline_(options.keep_timeline) {}
+
+  void BeginIteration(std::int64_t iteration) override {
+    now_.iteration = iteration;
+    timeline_.iterations.push_back(timeline_.events);
+  }
+
+  bool Allocate(const Request& request) override {
+    Entry entry;
+    now_.op = request.op;
+    if (request.bytes > 0) {
+      const std::optional<alloc::Block> block = allocator_->Allocate(request.bytes, alloc::StreamId(0));
+      if (!block) return false;
+      entry = {block->id, block->bytes, request.bytes, request.category};
+      Count(entry, 1);
+      NotePeaks();
+    }
+    if (keeps_timeline_) timeline_.requests.push_back({request, timeline_.events, -1});
+    entries_.push_back(entry);
+    Tick();
+    return true;
+  }
+
+  void Free(RequestId id) override {
+    const Entry& entry = entries_[id.index()];
+    if (entry.block.valid()) {
+      allocator_->Free(entry.block);
+      Count(entry, -1);
+    }
+    if (keeps_timeline_) timeline_.requests[id.index()].end = timeline_.events;
+    Tick();
+  }
+
+  Estimate Finish() {
+    Estimate result;
+    const alloc::Usage& usage = allocator_->usage();
+    result.peak_reserved = usage.reserved_peak;
+    result.peak_allocated = usage.allocated_peak;
+    result.device_allocations = usage.device_allocations;
+    result.at_peak = at_peak_;
+    result.at_allocated_peak = at_allocated_peak_;
+    for (TimedRequest& request : timeline_.requests) {
+      if (request.end < 0) request.end = timeline_.events;
+    }
+    result.timeline = std::move(timeline_);
+    return result;
+  }
+
+  bool ran_out() const { return allocator_->usage().out_of_memory > 0; }
+
+ private:
+  struct Entry {
+    alloc::BlockId block;
+    Bytes bytes = 0, requested = 0;
+    Category category = Category::kTemporary;
+  };
+
+  void Count(const Entry& entry, int sign) {
+    now_.by_category[static_cast<std::size_t>(entry.category)] += sign * entry.requested;
+    now_.rounding += sign * (entry.bytes - entry.requested);
+    allocated_ += sign * entry.bytes;
+  }
+
+  void NotePeaks() {
+    const Bytes reserved = allocator_->usage().reserved;
+    now_.cached = reserved - allocated_;
+    if (reserved > peak_reserved_) {
+      peak_reserved_ = reserved;
+      at_peak_ = now_;
+    }
+    if (allocated_ > peak_allocated_) {
+      peak_allocated_ = allocated_;
+      at_allocated_peak_ = now_;
+    }
+  }
+
+  void Tick() {
+    if (keeps_timeline_) {
+      const Bytes reserved = allocator_->usage().reserved;
+      if (timeline_.reserved.empty() || timeline_.reserved.back().reserved != reserved) {
+        timeline_.reserved.push_back({timeline_.events, reserved});
+      }
+    }
+    ++timeline_.events;
+  }
+
+  alloc::DeviceMemory device_;
+  alloc::Streams streams_;
+  std::unique_ptr<alloc::Allocator> allocator_;
+  const bool keeps_timeline_;
+  std::vector<Entry> entries_;
+  Moment now_, at_peak_, at_allocated_peak_;
+  Bytes allocated_ = 0, peak_reserved_ = 0, peak_allocated_ = 0;
+  Timeline timeline_;
+};
+
+}  // namespace
+
+Bytes Moment::requested() const { return std::accumulate(by_category.begin(), by_category.end(), Bytes{0}); }
+
+Estimate EstimateTraining(const TrainingGraph& graph, const Options& options) {
+  const auto run = [&](Bytes capacity, bool& ran_out) {
+    Meter meter(options, capacity);
+    RunTraining(graph, options.gpu, options.training, meter);
+    ran_out = meter.ran_out();
+    return meter.Finish();
+  };
+  bool ran_out = false;
+  Estimate result = run(options.gpu.memory, ran_out);
+  const bool fits = !ran_out;
+  if (!fits) result = run(kTooLarge, ran_out);
+  result.fits = fits;
+  result.context = options.gpu.context;
+  result.loaded_code = kLoadedCode;
+  result.capacity = options.gpu.memory;
+  return result;
+}
+
+}  // namespace ebbtide::estimate

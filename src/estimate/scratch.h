@@ -1,0 +1,24 @@
+// Memory that CUDA's kernels and libraries take while an op runs, beside its tensors.
+#pragma once
+
+#include <vector>
+
+#include "device/profile.h"
+#include "graph/graph.h"
+
+namespace ebbtide::estimate {
+
+// Scratch memory of one op: taken when that many of the op's own results are there, and free before the next is made.
+struct Scratch {
+  std::size_t after_results = 0;
+  Bytes bytes = 0;
+};
+
+// In the order in which the op takes them.
+std::vector<Scratch> ScratchOf(const TrainingGraph& graph, const Op& op, const DeviceProfile& gpu);
+
+// Whether the op multiplies matrices by cuBLAS, whose handle then has a workspace for good, one for each thread that
+// has a handle: forward runs in the program's, backward in autograd's.
+bool UsesCublas(const Op& op);
+
+}  // namespace ebbtide::estimate

@@ -1,0 +1,28 @@
+// A training as PyTorch's allocator sees it: the requests and frees of some iterations of a TrainingGraph, in order.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "device/profile.h"
+#include "estimate/sink.h"
+#include "graph/graph.h"
+
+namespace ebbtide::estimate {
+
+// Where the loop sets gradients to none.
+enum class ZeroGrad : std::uint8_t { kStart, kBeforeBackward, kEnd };
+
+struct TrainingOptions {
+  std::int64_t iterations =
+      3;  // the second differs from the first (state, leftovers); the third from the second in layout
+  ZeroGrad zero_grad = ZeroGrad::kStart;
+  bool cublas_workspace = true;  // false: CUBLAS_WORKSPACE_CONFIG=:0:0
+};
+
+// Tells `sink` what the training asks for, until it has ended or the sink has run out of memory. The graph is one that
+// passes Check, with the kernels of CUDA.
+void RunTraining(const TrainingGraph& graph, const DeviceProfile& gpu, const TrainingOptions& options, Sink& sink);
+
+}  // namespace ebbtide::estimate
