@@ -1,0 +1,37 @@
+"""10,000 random traces through torch's own allocator on the phantom GPU and through our model of it: the same requests
+fail, the same peaks, the same number of segments. Prints what was run; fails where anything differs."""
+
+import pathlib
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tests" / "python"))
+
+import allocator_traces  # noqa: E402
+
+TRACES = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
+
+
+def main():
+    if not allocator_traces.LIBRARIES.is_dir():
+        sys.exit("the build has no phantom GPU")
+    settings = allocator_traces.SETTINGS
+    begin, run, with_oom, different = time.monotonic(), 0, 0, []
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        gates = allocator_traces.make_gates(folder)
+        for number, setting in enumerate(settings):
+            count = TRACES * (number + 1) // len(settings) - TRACES * number // len(settings)
+            differences, ooms = allocator_traces.compare(folder / str(number), setting, 100_000 * (number + 1), count, gates)
+            run, with_oom, different = run + count, with_oom + ooms, different + differences
+            print(f"{count:6} traces, {ooms:5} out of memory, {len(differences):3} differ: "
+                  f"{setting[0] or 'no options'}, {setting[1]} MiB", flush=True)
+    for line in different[:20]:
+        print(line)
+    print(f"{run} traces ({with_oom} out of memory), {len(different)} differ, {time.monotonic() - begin:.0f} s")
+    return 1 if different else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
