@@ -33,7 +33,6 @@ struct ConvolutionEngine {
   const char* name = "";
   Bytes workspace = 0;
   bool uses_tensor_cores = false;
-  bool rounds_inputs = false;  // float32 is rounded to a shorter type
   bool is_deterministic = true;
 };
 

@@ -88,7 +88,8 @@ cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor) {
   return status;
 }
 
-// Descriptors that are asked for are written into descriptors of the program's.
+// `count` becomes what was written, or without a place for it, what there is. Descriptors that are asked for are
+// written into descriptors of the program's.
 cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t const descriptor, cudnnBackendAttributeName_t name,
                                        cudnnBackendAttributeType_t type, int64_t requested, int64_t* count,
                                        void* elements) {
@@ -101,9 +102,10 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t const descriptor
   if (requested < 0) return CUDNN_STATUS_BAD_PARAM;
   const Descriptor::Value* value = self->Find(name);
   if (type != (value ? value->type : row->type)) return CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE;
-  if (count) *count = value ? value->count : 0;
+  std::int64_t available = value ? value->count : 0;
+  std::int64_t given = std::min(requested, available);
+  if (count) *count = elements ? given : available;
   if (!elements || !value) return CUDNN_STATUS_SUCCESS;
-  std::int64_t given = std::min(requested, value->count);
   if (type != CUDNN_TYPE_BACKEND_DESCRIPTOR) {
     if (given > 0) std::memcpy(elements, value->bytes.data(), static_cast<std::size_t>(given) * ElementSize(type));
     return CUDNN_STATUS_SUCCESS;
