@@ -127,6 +127,24 @@ TEST(Streams, WorkOfADestroyedStreamIsStillDone) {
   });
 }
 
+// With jitter the work begins late: without a wait for it, memory would still be held.
+TEST(Streams, TheDeviceWaitsForDestroyedStreamsToo) {
+  InFreshProcess({{"BACKED", "64MiB"}, {"JITTER_US", "2000"}}, [] {
+    StartDriver();
+    std::size_t before = MemoryInfo().free;
+    for (unsigned flags : {CU_STREAM_NON_BLOCKING, CU_STREAM_DEFAULT}) {
+      CUstream stream = NewStream(flags);
+      CUdeviceptr pointer = Allocate(4 << 20);
+      for (int i = 0; i < 3; ++i) {
+        EXPECT_EQ(cuMemsetD8Async(pointer, 1, 4 << 20, stream), CUDA_SUCCESS);
+      }
+      EXPECT_EQ(cuStreamDestroy(stream), CUDA_SUCCESS);
+      EXPECT_EQ(cuMemFree(pointer), CUDA_SUCCESS);
+      EXPECT_EQ(MemoryInfo().free, before);
+    }
+  });
+}
+
 TEST(Streams, WrongHandlesAreErrors) {
   InFreshProcess([] {
     StartDriver();

@@ -136,11 +136,14 @@ class Streams {
   // Holds off the legacy stream and its blocking ones while one of them is submitted to, after making it wait for
   // those that are before it.
   std::unique_lock<std::mutex> Order(Stream& stream);
+  // Those that were destroyed count until their work is over.
   std::vector<std::shared_ptr<Stream>> All();
+  void ForgetClosed();
 
   Device& device_;
   std::mutex mutex_;  // of streams_
   std::unordered_map<const void*, std::shared_ptr<Stream>> streams_;
+  std::vector<std::shared_ptr<Stream>> closing_;  // destroyed, with work that may not be over
   std::mutex order_mutex_;
   std::atomic<int> blocking_{0};
   std::atomic<std::int64_t> created_{0};

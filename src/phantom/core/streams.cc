@@ -59,17 +59,28 @@ bool Streams::Destroy(const void* handle) {
     if (found == streams_.end()) return false;
     stream = std::move(found->second);
     streams_.erase(found);
-    if (!(stream->flags() & Stream::kNonBlocking)) blocking_.fetch_sub(1, std::memory_order_acq_rel);
+    closing_.push_back(stream);
+    ForgetClosed();
   }
   if (device_.races) device_.races->StreamDestroyed(stream->id());
   stream->Close();
   return true;
 }
 
+void Streams::ForgetClosed() {
+  std::erase_if(closing_, [&](const auto& stream) {
+    if (!stream->Idle()) return false;
+    if (!(stream->flags() & Stream::kNonBlocking)) blocking_.fetch_sub(1, std::memory_order_acq_rel);
+    return true;
+  });
+}
+
 std::vector<std::shared_ptr<Stream>> Streams::All() {
   std::lock_guard lock(mutex_);
   std::vector<std::shared_ptr<Stream>> all{legacy_};
   for (const auto& [handle, stream] : streams_) all.push_back(stream);
+  ForgetClosed();
+  all.insert(all.end(), closing_.begin(), closing_.end());
   return all;
 }
 
