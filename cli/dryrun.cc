@@ -94,6 +94,13 @@ void SetUp(const DryrunFlags& flags, const Phantom& phantom, int generation, con
   if (flags.jitter_us > 0) environment.Set("EBBTIDE_PHANTOM_JITTER_US", fmt::format("{}", flags.jitter_us));
   if (flags.output.threads > 0) environment.Set("OMP_NUM_THREADS", fmt::format("{}", flags.output.threads));
 
+  // torch.compile looks for libcuda by itself, and what it tunes here must not be found by runs on a real device.
+  for (const auto& [name, value] : {std::pair("TRITON_LIBCUDA_PATH", phantom.libraries + "/common"),
+                                    std::pair("TRITON_CACHE_DIR", folder + "/triton"),
+                                    std::pair("TORCHINDUCTOR_CACHE_DIR", folder + "/inductor")}) {
+    if (environment.Get(name).empty()) environment.Set(name, value);
+  }
+
   environment.Set("EBBTIDE_DRYRUN", folder);
   if (flags.stop_after_steps > 0) {
     environment.Set("EBBTIDE_DRYRUN_STOP", fmt::format("{}", flags.stop_after_steps));

@@ -102,6 +102,7 @@ Result<Phantom> FindPhantom(const std::string& scratch) {
     }
     libraries = link.string();
   }
+  phantom.libraries = libraries;
   for (const int generation : kGenerations) {
     const std::string list = PreloadOf(libraries, generation);
     if (!list.empty()) phantom.preloads[generation] = list;

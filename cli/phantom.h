@@ -10,6 +10,7 @@ namespace ebbtide::cli {
 
 struct Phantom {
   std::string site;                     // folder of the module that Python starts with (python/ebbtide/dryrun_site)
+  std::string libraries;                // folder of the libraries, with common/, cu12/ and cu13/ below
   std::map<int, std::string> preloads;  // by CUDA generation: the value of LD_PRELOAD
 };
 

@@ -187,7 +187,9 @@ std::vector<DryrunProcess> ReadProcesses(const std::string& folder) {
     if (name.find_first_not_of("0123456789") != name.find(".json") || !name.ends_with(".json")) continue;
     const auto object = ReadObject(entry.path().string());
     if (!object || Text(*object, "format") != "ebbtide.phantom") continue;
-    processes.push_back(ReadProcess(*object));
+    DryrunProcess process = ReadProcess(*object);
+    if (process.peak == 0 && process.not_modelled.empty()) continue;  // asked about the device, and left it alone
+    processes.push_back(std::move(process));
     const std::string stem = folder + "/" + name.substr(0, name.find('.'));
     if (const auto torch = ReadObject(stem + ".torch.json")) {
       processes.back().torch = ReadTorch(*torch, processes.back().pid);

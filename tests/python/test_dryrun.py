@@ -316,7 +316,8 @@ kept = torch.empty(64 << 20, dtype=torch.uint8, device="cuda")
 for i in range(50_000):
     x = torch.empty((1 + i % 7) << 20, dtype=torch.uint8, device="cuda")
     if i == 30_000:
-        x = torch.empty(200 << 20, dtype=torch.uint8, device="cuda")
+        y = torch.empty(200 << 20, dtype=torch.uint8, device="cuda")
+        del y
 """
     done, result = python(tmp_path, code, "-o", "page.html")
     assert done.returncode == 0, done.stderr
@@ -416,6 +417,25 @@ if __name__ == "__main__":
     assert sorted(p["peak_reserved_bytes"] for p in result["processes"]) == [40 * MIB, 60 * MIB, 100 * MIB]
     assert result["peak_reserved_bytes"] == 100 * MIB  # of the process that reserved most
     assert result["total_bytes"] == 200 * MIB + 3 * CONTEXT  # all at a time
+
+
+def test_compiled_programs_run(tmp_path):
+    """Inductor's kernels are compiled by Triton and started through the driver, in caches of their own."""
+    code = """
+import os, torch
+function = torch.compile(lambda x: (x * 2 + 1).relu().sum())
+x = torch.empty(1 << 20, device="cuda", requires_grad=True)
+function(x).backward()
+print("caches", os.environ["TRITON_CACHE_DIR"])
+"""
+    done, result = python(tmp_path, code)
+    if "InductorError" in done.stderr and "compiler" in done.stderr.lower():
+        pytest.skip("no compiler for Triton")
+    assert done.returncode == 0, done.stderr
+    assert result["peak_allocated_bytes"] >= 2 * 4 * MIB  # x and its gradient
+    assert result["not_modelled"] == {}
+    caches = re.search("caches (.*)", done.stderr).group(1)
+    assert not os.path.exists(caches)  # gone with the run
 
 
 # ---- The device
