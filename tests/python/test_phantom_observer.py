@@ -226,6 +226,24 @@ def test_a_training_step_has_no_races(tmp_path, optimizer):
     assert ran.statistics["declared_accesses"] > 100
 
 
+def test_convolutions_and_products_of_matrices_have_no_races(tmp_path):
+    ran = Ran("""
+        model = torch.nn.Sequential(
+            torch.nn.Conv2d(3, 8, 3), torch.nn.BatchNorm2d(8), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(8 * 36, 4)
+        ).cuda()
+        optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)
+        for step in range(2):
+            x = torch.randn(4, 3, 8, 8).pin_memory().cuda(non_blocking=True)
+            y = torch.zeros(4, dtype=torch.long).cuda()
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(model(x), y).backward()
+            optimizer.step()
+    """, tmp_path)
+    assert ran.races == []
+    assert ran.statistics["undeclared_launches"] == 0
+    assert ran.statistics["not_modelled"] == {}
+
+
 def test_a_prefetching_loader_with_and_without_its_wait(tmp_path):
     code = """
         batches = [torch.randn(1000).pin_memory() for _ in range(6)]
