@@ -108,7 +108,7 @@ class Replayer {
 
   void RecordSegment(const TraceEvent& event, Bytes change) {
     recorded_reserved_ += change;
-    ReplayResult::Recorded& recorded = *result_.recorded;
+    RecordedDevice& recorded = *result_.recorded;
     recorded.reserved_peak = std::max(recorded.reserved_peak, recorded_reserved_);
     if (event.action == Action::kSegmentTaken) recorded.segments.push_back(event.bytes);
   }
@@ -159,7 +159,7 @@ class Replayer {
     return !wants_memory || recorded_reserved_ + next.bytes <= device_.capacity();
   }
 
-  void Compare(ReplayResult::Recorded& recorded) const {
+  void Compare(RecordedDevice& recorded) const {
     const std::size_t common = std::min(recorded.segments.size(), result_.segments.size());
     for (std::size_t i = 0; i < common; ++i) recorded.equal_segments += recorded.segments[i] == result_.segments[i];
   }

@@ -20,6 +20,15 @@ struct ReplayOptions {
   bool releases_are_the_programs = true;
 };
 
+// What the trace says of the device.
+struct RecordedDevice {
+  bool out_of_memory = false;
+  Bytes reserved_peak = 0;
+  std::vector<Bytes> segments;
+  std::int64_t equal_segments = 0;  // of the replay's, those with the size of the recorded one of the same number
+  bool all_equal() const { return equal_segments == static_cast<std::int64_t>(segments.size()); }
+};
+
 struct ReplayResult {
   bool out_of_memory = false;
   std::int64_t failed_event = -1;  // the first one that failed; an index of Trace::events
@@ -27,17 +36,9 @@ struct ReplayResult {
   Bytes initial_reserved = 0;
   std::vector<Bytes> allocated;  // after each event that was replayed
   std::vector<Bytes> reserved;
-  std::vector<Bytes> segments;  // sizes taken from the device, in order
-  Bytes requested_peak = 0;     // of the bytes asked for, before any rounding
-
-  struct Recorded {
-    bool out_of_memory = false;
-    Bytes reserved_peak = 0;
-    std::vector<Bytes> segments;
-    std::int64_t equal_segments = 0;  // of the replay's, those with the size of the recorded one of the same number
-    bool all_equal() const { return equal_segments == static_cast<std::int64_t>(segments.size()); }
-  };
-  std::optional<Recorded> recorded;  // where the trace has segments
+  std::vector<Bytes> segments;             // sizes taken from the device, in order
+  Bytes requested_peak = 0;                // of the bytes asked for, before any rounding
+  std::optional<RecordedDevice> recorded;  // where the trace has segments
 };
 
 // `allocator` is fresh and stands on `device` and `streams`. Fails where the initial state does not fit the device.

@@ -50,7 +50,7 @@ std::string Figures(const ReplayReport& report, const Terminal& terminal) {
   table.Add({"peak requested", Exactly(result.requested_peak)});
   table.Add({"peak allocated", Exactly(usage.allocated_peak)});
   table.Add({"peak reserved", Exactly(usage.reserved_peak)});
-  table.Add({"fragmentation", fmt::format("{} of what is reserved at its peak is more than what is ever requested",
+  table.Add({"fragmentation", fmt::format("{} of the peak reserved was never requested",
                                           Share(usage.reserved_peak - result.requested_peak, usage.reserved_peak))});
   table.Add({"segments", fmt::format("{} taken from the device, {} given back",
                                      WithSeparators(usage.device_allocations), WithSeparators(usage.device_frees))});
@@ -65,7 +65,7 @@ std::string Figures(const ReplayReport& report, const Terminal& terminal) {
 
 std::string Comparison(const ReplayReport& report, const Terminal& terminal) {
   if (!report.result.recorded) return "";
-  const alloc::ReplayResult::Recorded& recorded = *report.result.recorded;
+  const alloc::RecordedDevice& recorded = *report.result.recorded;
   Table table({{.title = "against the recording"},
                {.title = "recorded", .align = Align::kRight},
                {.title = "replayed", .align = Align::kRight}});
