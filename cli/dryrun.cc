@@ -181,7 +181,7 @@ Result<int> RunDryrun(const DryrunFlags& flags, const std::vector<std::string>& 
 }  // namespace
 
 Verb AddDryrun(CLI::App& program, const std::vector<std::string>& command) {
-  CLI::App* app = program.add_subcommand("dryrun", "Run a PyTorch program as if a GPU were there: its exact memory");
+  CLI::App* app = program.add_subcommand("dryrun", "Run the PyTorch program behind -- as if a GPU were there");
   const auto flags = std::make_shared<DryrunFlags>();
   app->option_defaults()->group("GPU");
   app->add_option("--gpu", flags->gpu, "A name that `ebbtide gpus` lists, or a profile of your own (default a100-40gb)")

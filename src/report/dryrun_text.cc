@@ -108,8 +108,10 @@ std::string Warnings(const Dryrun& run, const Terminal& terminal) {
     out += Figure("not modelled", names + ": the figures may be wrong", terminal);
   }
   if (races) {
-    out += Figure("races", fmt::format("{}; {}", WithSeparators(*races), Plural(undeclared, "launch") + " undeclared"),
-                  terminal);
+    out += Figure(
+        "races",
+        fmt::format("{}, of {} kernels nothing was declared", WithSeparators(*races), WithSeparators(undeclared)),
+        terminal);
   }
   if (faults > 0) out += Figure("faults", WithSeparators(faults) + " injected", terminal);
   if (run.main() != nullptr && run.main()->torch) {
