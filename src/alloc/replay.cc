@@ -20,7 +20,8 @@ class Replayer {
       result_.reserved.push_back(allocator_.usage().reserved);
     }
     result_.usage = allocator_.usage();
-    result_.segments = device_.log();
+    result_.usage.device_allocations -= initial_allocations_;
+    result_.segments.assign(device_.log().begin() + static_cast<std::ptrdiff_t>(initial_log_), device_.log().end());
     if (result_.recorded) Compare(*result_.recorded);
     return std::move(result_);
   }
@@ -55,6 +56,8 @@ class Replayer {
       }
     }
     result_.initial_reserved = allocator_.usage().reserved;
+    initial_allocations_ = allocator_.usage().device_allocations;
+    initial_log_ = device_.log().size();
     if (result_.recorded) result_.recorded->reserved_peak = recorded_reserved_;
     return {};
   }
@@ -174,6 +177,8 @@ class Replayer {
   std::vector<Bytes> requested_;  // likewise
   Bytes requested_now_ = 0;
   Bytes recorded_reserved_ = 0;
+  std::int64_t initial_allocations_ = 0;
+  std::size_t initial_log_ = 0;
   std::unordered_map<std::int32_t, Event> leaving_;
   std::vector<StreamId> extra_streams_;  // that no block uses now
   std::size_t next_extra_stream_ = 0;

@@ -32,7 +32,7 @@ struct RecordedDevice {
 struct ReplayResult {
   bool out_of_memory = false;
   std::int64_t failed_event = -1;  // the first one that failed; an index of Trace::events
-  Usage usage;
+  Usage usage;                     // device_allocations without those of the initial state
   Bytes initial_reserved = 0;
   std::vector<Bytes> allocated;  // after each event that was replayed
   std::vector<Bytes> reserved;
