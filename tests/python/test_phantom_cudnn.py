@@ -167,3 +167,14 @@ def test_ctc_loss(run):
     """)
     assert statistics["calls"]["cudnnCTCLoss"] == 1
     assert statistics["not_modelled"] == {}
+
+
+def test_attention_by_cudnn(run):
+    _, errors, statistics = run("""
+    from torch.nn.attention import sdpa_kernel, SDPBackend
+    q = R(2, 4, 128, 64, dtype=torch.float16, requires_grad=True)
+    with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
+        nn.functional.scaled_dot_product_attention(q, q, q, is_causal=True).sum().backward()
+    """, EBBTIDE_PHANTOM_PROFILE="h100-80gb")
+    assert errors == "" and statistics["not_modelled"] == {}
+    assert statistics["calls"]["cudnnBackendExecute"] == 2

@@ -172,6 +172,53 @@ constexpr AttributeRow kNormBackward[] = {
     {CUDNN_ATTR_OPERATION_NORM_BWD_PEER_STAT_DESCS, kDescriptor, kMany, kOptional},
 };
 
+constexpr AttributeRow kAttentionForward[] = {
+    {CUDNN_ATTR_OPERATION_SDPA_FWD_QDESC, kDescriptor},
+    {CUDNN_ATTR_OPERATION_SDPA_FWD_KDESC, kDescriptor},
+    {CUDNN_ATTR_OPERATION_SDPA_FWD_VDESC, kDescriptor},
+    {CUDNN_ATTR_OPERATION_SDPA_FWD_ODESC, kDescriptor},
+    {CUDNN_ATTR_OPERATION_SDPA_FWD_SCALEDESC, kDescriptor, 1, kOptional},
+    {CUDNN_ATTR_OPERATION_SDPA_FWD_STATSDESC, kDescriptor, 1, kOptional},
+    {CUDNN_ATTR_OPERATION_SDPA_FWD_BLOCK_MASK_DESC, kDescriptor, 1, kOptional},
+    {CUDNN_ATTR_OPERATION_SDPA_FWD_PAGE_TABLE_KDESC, kDescriptor, 1, kOptional},
+    {CUDNN_ATTR_OPERATION_SDPA_FWD_PAGE_TABLE_VDESC, kDescriptor, 1, kOptional},
+    {CUDNN_ATTR_OPERATION_SDPA_FWD_SEQ_LEN_QDESC, kDescriptor, 1, kOptional},
+    {CUDNN_ATTR_OPERATION_SDPA_FWD_SEQ_LEN_KVDESC, kDescriptor, 1, kOptional},
+    {CUDNN_ATTR_OPERATION_SDPA_FWD_SOFTMAX_DESC, kDescriptor, 1, kOptional},
+    {CUDNN_ATTR_OPERATION_SDPA_FWD_DROPOUT_SEED_DESC, kDescriptor, 1, kOptional},
+    {CUDNN_ATTR_OPERATION_SDPA_FWD_DROPOUT_OFFSET_DESC, kDescriptor, 1, kOptional},
+    {CUDNN_ATTR_OPERATION_SDPA_FWD_DROPOUT_RNG_DUMP_DESC, kDescriptor, 1, kOptional},
+    {CUDNN_ATTR_OPERATION_SDPA_FWD_CU_SEQ_LEN_QDESC, kDescriptor, 1, kOptional},
+    {CUDNN_ATTR_OPERATION_SDPA_FWD_CU_SEQ_LEN_KVDESC, kDescriptor, 1, kOptional},
+    {CUDNN_ATTR_OPERATION_SDPA_FWD_SUBGRAPH, kDescriptor, kMany, kOptional},
+    {CUDNN_ATTR_OPERATION_SDPA_FWD_SUBGRAPH_INPUT_UID, CUDNN_TYPE_INT64, kMany, kOptional},
+    {CUDNN_ATTR_OPERATION_SDPA_FWD_SUBGRAPH_OUTPUT_UID, CUDNN_TYPE_INT64, kMany, kOptional},
+    {CUDNN_ATTR_OPERATION_SDPA_FWD_DROPOUT_PROBABILITY, kReal, 1, kOptional},
+    {CUDNN_ATTR_OPERATION_SDPA_FWD_UNFUSE_FMA, CUDNN_TYPE_BOOLEAN, 1, kOptional},
+};
+
+constexpr AttributeRow kSoftmaxOperation[] = {
+    {CUDNN_ATTR_OPERATION_SOFTMAX_XDESC, kDescriptor, 1, kOptional},
+    {CUDNN_ATTR_OPERATION_SOFTMAX_YDESC, kDescriptor, 1, kOptional},
+    {CUDNN_ATTR_OPERATION_SOFTMAX_STATS_DESC, kDescriptor, 1, kOptional},
+    {CUDNN_ATTR_OPERATION_SOFTMAX_MAX_DESC, kDescriptor, 1, kOptional},
+    {CUDNN_ATTR_OPERATION_SOFTMAX_SUM_EXP_DESC, kDescriptor, 1, kOptional},
+    {CUDNN_ATTR_OPERATION_SOFTMAX_SINK_DESC, kDescriptor, 1, kOptional},
+};
+
+constexpr AttributeRow kBandMask[] = {
+    {CUDNN_ATTR_OPERATION_DIAGONAL_BAND_MASK_XDESC, kDescriptor, 1, kOptional},
+    {CUDNN_ATTR_OPERATION_DIAGONAL_BAND_MASK_SEQ_LEN_KVDESC, kDescriptor, 1, kOptional},
+    {CUDNN_ATTR_OPERATION_DIAGONAL_BAND_MASK_SEQ_LEN_QDESC, kDescriptor, 1, kOptional},
+    {CUDNN_ATTR_OPERATION_DIAGONAL_BAND_MASK_LEFT_BOUND_DESC, kDescriptor, 1, kOptional},
+    {CUDNN_ATTR_OPERATION_DIAGONAL_BAND_MASK_SHIFT_RIGHT_BOUND_DESC, kDescriptor, 1, kOptional},
+    {CUDNN_ATTR_OPERATION_DIAGONAL_BAND_MASK_BDESC, kDescriptor, 1, kOptional},
+    {CUDNN_ATTR_OPERATION_DIAGONAL_BAND_MASK_YDESC, kDescriptor, 1, kOptional},
+    {CUDNN_ATTR_OPERATION_DIAGONAL_BAND_MASK_CU_SEQ_LEN_KVDESC, kDescriptor, 1, kOptional},
+    {CUDNN_ATTR_OPERATION_DIAGONAL_BAND_MASK_CU_SEQ_LEN_QDESC, kDescriptor, 1, kOptional},
+    {CUDNN_ATTR_OPERATION_DIAGONAL_BAND_MASK_COMPARISON_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, kOptional},
+};
+
 constexpr AttributeRow kGraph[] = {
     {CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, kOptional},
     {CUDNN_ATTR_OPERATIONGRAPH_OPS, kDescriptor, kMany},
@@ -258,6 +305,9 @@ constexpr DescriptorKind kKinds[] = {
     {CUDNN_BACKEND_OPERATION_RNG_DESCRIPTOR, "rng", true, kRandomOperation},
     {CUDNN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR, "norm_forward", true, kNormForward},
     {CUDNN_BACKEND_OPERATION_NORM_BACKWARD_DESCRIPTOR, "norm_backward", true, kNormBackward},
+    {CUDNN_BACKEND_OPERATION_SDPA_FWD_DESCRIPTOR, "attention_forward", true, kAttentionForward},
+    {CUDNN_BACKEND_OPERATION_SOFTMAX_DESCRIPTOR, "softmax", true, kSoftmaxOperation},
+    {CUDNN_BACKEND_OPERATION_DIAGONAL_BAND_MASK_DESCRIPTOR, "diagonal_band_mask", true, kBandMask},
     {CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, "operation graph", false, kGraph},
     {CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, "engine heuristics", false, kHeuristics},
     {CUDNN_BACKEND_ENGINE_DESCRIPTOR, "engine", false, kEngine},

@@ -83,8 +83,10 @@ std::vector<ConvolutionEngine> EnginesOfGraph(const Descriptor& graph) {
     auto found = std::find_if(std::begin(kConvolutions), std::end(kConvolutions),
                               [&](const ConvolutionNames& row) { return row.kind == operation->kind->type; });
     switch (operation->kind->type) {
+      case CUDNN_BACKEND_OPERATION_DIAGONAL_BAND_MASK_DESCRIPTOR:
       case CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR: break;
       case CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR: ++matmuls; break;
+      case CUDNN_BACKEND_OPERATION_SDPA_FWD_DESCRIPTOR: matmuls += 2; break;
       case CUDNN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR:
       case CUDNN_BACKEND_OPERATION_NORM_BACKWARD_DESCRIPTOR: ++norms; break;
       default:
@@ -99,6 +101,8 @@ std::vector<ConvolutionEngine> EnginesOfGraph(const Descriptor& graph) {
   if (names && matmuls + norms + others == 0) return OfConvolution(*convolution, *names);
   if (!convolution && norms == 0 && matmuls >= 2) return {{.name = "cudnn_attention", .uses_tensor_cores = true}};
   if (!convolution && norms == 1 && matmuls + others == 0) return {{.name = "cudnn_norm"}};
+  // What attention does to its scores comes as a graph of its own.
+  if (!convolution && norms + matmuls + others == 0) return {{.name = "cudnn_pointwise"}};
   Refuse("a cuDNN graph of " + kinds);
   return {};
 }
