@@ -64,6 +64,7 @@ PytorchBlocks::Index PytorchExpandableAllocator::NewRange(const Request& request
   node.stream = request.stream;
   node.small = request.small;
   node.mapped = false;
+  node.age = NextAge();
   node.range = static_cast<Index>(ranges_.size());
   ranges_.push_back({*begin, page});
   InsertUnmapped(index);
@@ -78,6 +79,7 @@ PytorchBlocks::Index PytorchExpandableAllocator::NewPiece(Index like, Address ad
   node.stream = At(like).stream;
   node.small = At(like).small;
   node.range = At(like).range;
+  node.age = At(like).age;
   node.mapped = mapped;
   return index;
 }
