@@ -299,7 +299,7 @@ def test_names_in_a_file_cannot_disturb_the_terminal(tmp_path):
 
 
 @pytest.mark.parametrize("words, parts", [
-    ([], ["ebbtide: expected a verb", "models, inspect or capture"]),
+    ([], ["ebbtide: expected a verb", "models, gpus, inspect"]),
     (["inspct"], ["ebbtide: ", "inspct", "did you mean inspect?"]),
     (["--json"], ["ebbtide: ", "--json"]),
     (["--json", "models"], ["ebbtide models: --json: expected behind the verb"]),
