@@ -4,10 +4,15 @@ import atexit
 import os
 import signal
 import threading
+import time
+
+# Long enough for a thread that waits for the interpreter to get it.
+_PAUSE_SECONDS = 0.1
 
 
 def call_at_the_end(finish, reset):
     """`finish` is called once per process, before the interpreter is taken apart; `reset` in a child by fork."""
+    atexit.register(_let_autograd_end)  # called last
     atexit.register(finish)
     os.register_at_fork(after_in_child=reset)
     exit_at_once = os._exit
@@ -19,6 +24,12 @@ def call_at_the_end(finish, reset):
             exit_at_once(status)
 
     os._exit = _exit
+
+
+def _let_autograd_end():
+    """The thread of a CUDA device's backward lets go of Python objects after `backward` has returned. Where kernels take
+    no time, a program may be at its end by then, and PyTorch aborts."""
+    time.sleep(_PAUSE_SECONDS)
 
 
 def call_on_sigterm(finish):
