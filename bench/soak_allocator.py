@@ -17,19 +17,21 @@ def main():
     if not allocator_traces.LIBRARIES.is_dir():
         sys.exit("the build has no phantom GPU")
     settings = allocator_traces.SETTINGS
-    begin, run, with_oom, different = time.monotonic(), 0, 0, []
+    begin, run, with_oom, again, different = time.monotonic(), 0, 0, 0, []
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         gates = allocator_traces.make_gates(folder)
         for number, setting in enumerate(settings):
             count = TRACES * (number + 1) // len(settings) - TRACES * number // len(settings)
-            differences, ooms = allocator_traces.compare(folder / str(number), setting, 100_000 * (number + 1), count, gates)
-            run, with_oom, different = run + count, with_oom + ooms, different + differences
-            print(f"{count:6} traces, {ooms:5} out of memory, {len(differences):3} differ: "
+            differences, ooms, repeated = allocator_traces.compare(
+                folder / str(number), setting, 100_000 * (number + 1), count, gates
+            )
+            run, with_oom, again, different = run + count, with_oom + ooms, again + repeated, different + differences
+            print(f"{count:6} traces, {ooms:5} out of memory, {repeated} run again alone, {len(differences)} differ: "
                   f"{setting[0] or 'no options'}, {setting[1]} MiB", flush=True)
     for line in different[:20]:
         print(line)
-    print(f"{run} traces ({with_oom} out of memory), {len(different)} differ, {time.monotonic() - begin:.0f} s")
+    print(f"{run} traces ({with_oom} out of memory), {again} run again alone, {len(different)} differ, {time.monotonic() - begin:.0f} s")
     return 1 if different else 0
 
 

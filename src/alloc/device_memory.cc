@@ -10,9 +10,8 @@ namespace ebbtide::alloc {
 namespace {
 
 constexpr Address kFirst = 512;
-constexpr Bytes kSpace = Bytes{1} << 61;                     // for recorded addresses
-constexpr Bytes kSlack = DeviceMemory::kGranule - 4 * kKiB;  // Linux maps more and cuts off what is not aligned
-constexpr Address kTop = Address{1} << 56;                   // below which we choose
+constexpr Bytes kSpace = Bytes{1} << 61;    // for recorded addresses
+constexpr Address kTop = Address{1} << 56;  // below which we choose
 
 Bytes RoundUp(Bytes bytes) {
   return (bytes + DeviceMemory::kGranule - 1) / DeviceMemory::kGranule * DeviceMemory::kGranule;
@@ -77,7 +76,7 @@ std::optional<Address> DeviceMemory::Find(Bytes requested, Bytes rounded) {
   for (auto gap = gaps_.rbegin(); gap != gaps_.rend(); ++gap) {
     const auto [begin, size] = *gap;
     const Address end = std::min(begin + static_cast<Address>(size), kTop);
-    if (end < begin + static_cast<Address>(rounded + kSlack)) continue;
+    if (end < begin + static_cast<Address>(rounded)) continue;
     const Address aligned = (end - static_cast<Address>(rounded)) / kGranule * kGranule;
     if (aligned >= begin) return aligned;
   }

@@ -53,19 +53,33 @@ def make_profile(folder, mebibytes):
 
 
 def compare(folder, setting, first_seed, count, gates):
-    """Runs the traces of one setting through both; a line for each that differs."""
+    """Runs the traces of one setting through both. A line for each that differs, how many ran out of memory, and how many
+    were run a second time, alone in a process: which addresses Linux gives to ranges depends on what earlier traces left
+    behind, and torch's own figures with expandable segments depend on these addresses."""
+    differing, ooms = _compare_in_one_process(folder, setting, first_seed, count, gates)
+    differences = []
+    for seed in differing:
+        alone, _ = _compare_in_one_process(folder / f"alone-{seed}", setting, seed, 1, gates)
+        differences += [f"seed {seed}, {setting[0] or 'no options'}, {setting[1]} MiB: (torch, model) {figures}"
+                        for figures in alone.values()]
+    return differences, ooms, len(differing)
+
+
+def _compare_in_one_process(folder, setting, first_seed, count, gates):
     options, mebibytes = setting
     folder.mkdir()
     profile = make_profile(folder, mebibytes)
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("EBBTIDE_", "PYTORCH_"))}
     preload = ":".join(map(str, [gates, *sorted(LIBRARIES.iterdir())]))
     environment = {**kept, "LD_PRELOAD": preload, "OMP_NUM_THREADS": "1", "EBBTIDE_PHANTOM_PROFILE": str(profile)}
+    # Nothing but the phantom maps memory once the program runs, so that where it finds addresses depends on the trace alone.
+    environment |= {"PYTHONMALLOC": "malloc", "MALLOC_ARENA_MAX": "1", "MALLOC_MMAP_THRESHOLD_": str(1 << 40)}
     if options:
         environment["PYTORCH_ALLOC_CONF"] = options
     command = [sys.executable, "-W", "ignore", HERE / "allocator_program.py", folder, first_seed, count]
     done = subprocess.run(list(map(str, command)), env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    differences, ooms = [], 0
+    differing, ooms = {}, 0
     for torch_figures in json.loads((folder / "torch.json").read_text()):
         trace = folder / f"{torch_figures['seed']}.csv"
         words = [PROGRAM, "replay", trace, "--json", "--keep-going", "--gpu", profile, "--alloc-conf", options]
@@ -73,8 +87,7 @@ def compare(folder, setting, first_seed, count, gates):
         assert replayed.returncode == (1 if json.loads(replayed.stdout)["oom"] else 0), replayed.stderr
         ours = json.loads(replayed.stdout)
         ooms += torch_figures["ooms"] > 0
-        differing = {name: (torch_figures[name], ours[name]) for name in FIGURES if torch_figures[name] != ours[name]}
-        if differing:
-            differences.append(f"seed {torch_figures['seed']}, {options or 'no options'}, {mebibytes} MiB: "
-                               f"(torch, model) {differing}")
-    return differences, ooms
+        different = {name: (torch_figures[name], ours[name]) for name in FIGURES if torch_figures[name] != ours[name]}
+        if different:
+            differing[torch_figures["seed"]] = different
+    return differing, ooms

@@ -25,7 +25,7 @@ def gates(tmp_path_factory):
 
 @pytest.mark.parametrize("number", [0, 3, 6, 8, 11, 13])
 def test_same_figures_as_torch(tmp_path, gates, number):
-    differences, ooms = allocator_traces.compare(
+    differences, ooms, _ = allocator_traces.compare(
         tmp_path / "traces", allocator_traces.SETTINGS[number], 1 + 1000 * number, TRACES, gates
     )
     assert differences == []
