@@ -123,6 +123,9 @@ def main():
     if images:
         model.to("cuda")
         optimizer = optimizer_of(options.optimizer, model.parameters())
+        # The meter of these rows took its first reading about here, without a pause before; of the others, two seconds
+        # before the model was moved.
+        print("first reading", torch.cuda.memory_reserved())
         batch = [torch.zeros(options.batch, 3, IMAGE, IMAGE), torch.zeros(options.batch, dtype=torch.int64)]
         train(model, optimizer, batch, image_step, options.zero_grad)
     else:

@@ -61,7 +61,7 @@ class Dryrun:
                 "--zero-grad", ZERO_GRAD.get(position, "start"), *flags)
 
     def predict(self, row):
-        """Bytes beyond the context, and whether the job ran out of memory."""
+        """What a meter that was started with the job would have shown, and whether the job ran out of memory."""
         command = self.command(row)
         if command not in self.done:
             environment = dict(os.environ, PYTHONPATH=str(ROOT / "python"), OMP_NUM_THREADS="1")
@@ -72,8 +72,15 @@ class Dryrun:
                 raise BadInput(f"{row['path']}: {' '.join(command)}: {run.stderr.strip()[-500:]}") from None
             if answer["exit_code"] != 0 and not answer["oom"]:
                 raise BadInput(f"{row['path']}: the job failed: {run.stderr.strip()[-500:]}")
-            self.done[command] = answer["total_bytes"] - answer["context_bytes"], answer["oom"]
+            rise = answer["total_bytes"] - answer["context_bytes"] - first_reading(run.stderr)
+            self.done[command] = rise, answer["oom"]
         return self.done[command]
+
+
+def first_reading(output):
+    """Bytes that lay on the device already when the measurement began; the job says so where it was not at once."""
+    found = [line.split()[-1] for line in output.splitlines() if line.startswith("first reading ")]
+    return int(found[0]) if found else 0
 
 
 def error(prediction, row):

@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "base/file.h"
+#include "device/runtime.h"
 
 namespace ebbtide::report {
 namespace {
@@ -167,10 +168,16 @@ Bytes Dryrun::peak_allocated() const {
   return process->torch ? process->torch->peak_allocated : std::max<Bytes>(0, process->peak - process->context);
 }
 
+Bytes Dryrun::loaded_code() const {
+  Bytes sum = 0;
+  for (const DryrunProcess& process : processes) sum += process.launches > 0 ? kLoadedCode : 0;
+  return sum;
+}
+
 Bytes Dryrun::total() const {
   Bytes most = 0;
   for (const DryrunProcess& process : processes) most = std::max(most, process.device_peak);
-  return most;
+  return std::min(most + loaded_code(), std::max(capacity, most));
 }
 
 bool Dryrun::oom() const {
@@ -242,6 +249,7 @@ Json DryrunJson(const Dryrun& run) {
   out["peak_allocated_bytes"] = run.peak_allocated();
   out["total_bytes"] = run.total();
   out["context_bytes"] = main != nullptr ? main->context : 0;
+  out["loaded_code_bytes"] = run.loaded_code();
   out["gpu"] = run.gpu;
   out["capacity_bytes"] = run.capacity;
   out["cuda"] = run.cuda;

@@ -65,7 +65,9 @@ struct Dryrun {
   const DryrunProcess* main() const;
   Bytes peak_reserved() const;
   Bytes peak_allocated() const;
-  Bytes total() const;  // the most that all processes together held at a time, contexts included
+  Bytes loaded_code() const;  // of kernels and library handles, by rule (device/runtime.h): the phantom has no code
+  // The most that all processes together held at a time, contexts and loaded code included; no more than there is.
+  Bytes total() const;
   bool oom() const;
 };
 

@@ -209,7 +209,7 @@ def test_peaks_are_torch_s_own(training):
     assert loss == 0.0  # kernels do not run
     assert result["peak_reserved_bytes"] == reserved
     assert result["peak_allocated_bytes"] == allocated
-    assert result["total_bytes"] == reserved + CONTEXT  # nothing else took memory
+    assert result["total_bytes"] == reserved + CONTEXT + result["loaded_code_bytes"]  # nothing else took memory
     assert result["context_bytes"] == CONTEXT
     assert (result["gpu"], result["capacity_bytes"]) == ("a100-40gb", TOTAL)
     assert (result["exit_code"], result["oom"], result["ooms"]) == (0, False, [])
@@ -351,7 +351,7 @@ while True:
     assert oom["reserved_bytes"] == oom["allocated_bytes"] == 30 << 30  # the fourth did not fit into 39.56 GiB
     assert oom["free_bytes"] == TOTAL - CONTEXT - (30 << 30)
     assert oom["stack"] == [f"train.py:{line_of(code, '    grow(')}", f"train.py:{line_of(code, 'held.append')} in grow"]
-    assert result["total_bytes"] == CONTEXT + (30 << 30)
+    assert result["total_bytes"] == CONTEXT + (30 << 30) + result["loaded_code_bytes"]
     assert "OUT OF MEMORY: 10.00 GiB asked for" in (tmp_path / "result.txt").read_text()
     assert f"at train.py:{line_of(code, 'held.append')} in grow" in (tmp_path / "page.html").read_text()
 
@@ -393,7 +393,7 @@ def test_the_report_survives_every_end(tmp_path, how, code_expected):
     done, result = python(tmp_path, code)
     assert done.returncode == result["exit_code"] == code_expected
     assert result["peak_reserved_bytes"] == 100 * MIB
-    assert result["total_bytes"] == 100 * MIB + CONTEXT
+    assert result["total_bytes"] == 100 * MIB + CONTEXT + result["loaded_code_bytes"]
     assert result["peak_line"] == "train.py:2"
 
 
@@ -416,7 +416,7 @@ if __name__ == "__main__":
     assert done.returncode == 0, done.stderr
     assert sorted(p["peak_reserved_bytes"] for p in result["processes"]) == [40 * MIB, 60 * MIB, 100 * MIB]
     assert result["peak_reserved_bytes"] == 100 * MIB  # of the process that reserved most
-    assert result["total_bytes"] == 200 * MIB + 3 * CONTEXT  # all at a time
+    assert result["total_bytes"] == 200 * MIB + 3 * CONTEXT + result["loaded_code_bytes"]  # all at a time
 
 
 def test_compiled_programs_run(tmp_path):
