@@ -11,6 +11,8 @@ import textwrap
 
 import pytest
 
+from calm_end import CALM_END
+
 LIBRARIES = pathlib.Path(
     os.environ.get("EBBTIDE_PHANTOM_LIBRARIES") or pathlib.Path(__file__).resolve().parents[2] / "build" / "phantom"
 )
@@ -43,10 +45,9 @@ def run(request, tmp_path):
     if not python:
         pytest.skip("no torch for CUDA 12: EBBTIDE_TORCH12_PYTHON")
 
-    # Autograd's thread lets go of its last tensors after backward has returned; where it needs Python for that and Python
-    # is already ending, the process is terminated. Programs are functions and end a moment later.
     def program(code, **variables):
-        code = HEAD + "def main():\n" + textwrap.indent(textwrap.dedent(code), "    ") + "main()\nimport time; time.sleep(0.3)\n"
+        # A function's tensors are gone before the end.
+        code = CALM_END + HEAD + "def main():\n" + textwrap.indent(textwrap.dedent(code), "    ") + "main()\n"
         preload = ":".join(sorted(str(path) for path in (LIBRARIES / request.param).iterdir()))
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("EBBTIDE_", "PYTORCH_"))}
         result = subprocess.run(

@@ -10,6 +10,8 @@ import textwrap
 
 import pytest
 
+from calm_end import CALM_END
+
 LIBRARIES = pathlib.Path(
     os.environ.get("EBBTIDE_PHANTOM_LIBRARIES") or pathlib.Path(__file__).resolve().parents[2] / "build" / "phantom"
 )
@@ -38,7 +40,7 @@ def run(request, tmp_path):
         preload = ":".join(sorted(str(path) for path in (LIBRARIES / request.param).iterdir()))
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("EBBTIDE_", "PYTORCH_"))}
         result = subprocess.run(
-            [python, "-W", "ignore", "-c", HEAD + textwrap.dedent(code)],
+            [python, "-W", "ignore", "-c", CALM_END + HEAD + textwrap.dedent(code)],
             capture_output=True, text=True, cwd=tmp_path,
             env={**kept, "LD_PRELOAD": preload, "OMP_NUM_THREADS": "1", "EBBTIDE_PHANTOM_OUTPUT": str(tmp_path), **variables},
         )

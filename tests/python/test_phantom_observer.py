@@ -9,12 +9,14 @@ import textwrap
 
 import pytest
 
+from calm_end import CALM_END
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LIBRARIES = pathlib.Path(os.environ.get("EBBTIDE_PHANTOM_LIBRARIES") or ROOT / "build" / "phantom")
 
 pytestmark = pytest.mark.skipif(not (LIBRARIES / "cu13").is_dir(), reason="the build has no phantom GPU")
 
-HEAD = """\
+HEAD = CALM_END + """\
 import torch
 from ebbtide import phantom_observer
 phantom_observer.start()

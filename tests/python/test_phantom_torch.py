@@ -9,6 +9,8 @@ import textwrap
 
 import pytest
 
+from calm_end import CALM_END
+
 LIBRARIES = pathlib.Path(
     os.environ.get("EBBTIDE_PHANTOM_LIBRARIES") or pathlib.Path(__file__).resolve().parents[2] / "build" / "phantom"
 )
@@ -40,7 +42,7 @@ class Ran:
         self.statistics = [json.loads(path.read_text()) for path in folder.glob("*.json")]
 
 
-HEAD = """
+HEAD = CALM_END + """
 import json, torch
 def say(*values): print(json.dumps(values[0] if len(values) == 1 else values), flush=True)
 def empty(mebibytes): return torch.empty(mebibytes << 20, dtype=torch.uint8, device="cuda")

@@ -7,7 +7,7 @@ import threading
 import time
 
 # Long enough for a thread that waits for the interpreter to get it.
-_PAUSE_SECONDS = 0.1
+_PAUSE_SECONDS = 0.2
 
 
 def call_at_the_end(finish, reset):
