@@ -38,8 +38,6 @@ struct DryrunFlags {
   int cuda = 0;  // generation; 0: that of the program's torch
 };
 
-constexpr report::Terminal kTextFile{.interactive = false, .color = false, .unicode = true, .width = 100};
-
 bool Wants(const DryrunFlags& flags, const char* suffix) {
   return std::any_of(flags.files.begin(), flags.files.end(), [&](const std::string& f) { return f.ends_with(suffix); });
 }

@@ -5,33 +5,80 @@
 
 #include <memory>
 
+#include "base/file.h"
+#include "cli/batch_search.h"
 #include "cli/load.h"
 #include "cli/output.h"
+#include "cli/training_flags.h"
 #include "cli/verb.h"
+#include "estimate/safety.h"
 #include "report/estimate.h"
+#include "report/memory_page.h"
 
 namespace ebbtide::cli {
 namespace {
 
 struct EstimateFlags {
   ModelFlags model;
+  TrainingFlags training;
   OutputFlags output;
   std::string gpu = "a100-40gb";
-  std::string alloc_conf;
+  std::vector<std::string> files;
 };
 
-Result<int> RunEstimate(EstimateFlags& flags) {
+Status CheckFiles(const EstimateFlags& flags) {
+  for (const std::string& file : flags.files) {
+    const auto ends = [&](const char* suffix) { return file.ends_with(suffix); };
+    if (!ends(".html") && !ends(".json") && !ends(".txt")) {
+      return Fail("-o {}: expected a name that ends in .html, .json or .txt", file);
+    }
+  }
+  return {};
+}
+
+Status WriteFiles(const EstimateFlags& flags, const report::Prediction& prediction) {
+  for (const std::string& file : flags.files) {
+    std::string content;
+    if (file.ends_with(".html")) {
+      content = report::MemoryPage(report::EstimateTimeline(prediction));
+    } else if (file.ends_with(".json")) {
+      content = report::Print(report::EstimateJson(prediction));
+    } else {
+      content = report::EstimateText(prediction, kTextFile);
+    }
+    EBB_RETURN_IF_ERROR(WriteFile(file, content));
+    Remark(flags.output, fmt::format("wrote {}", file));
+  }
+  return {};
+}
+
+std::vector<std::string> NotesOn(const TrainingGraph& graph) {
+  const auto device = graph.meta.find("device");
+  if (device == graph.meta.end() || device->second.starts_with("cuda")) return {};
+  return {fmt::format("the graph has the kernels of {}; those of CUDA may save and need other things", device->second)};
+}
+
+Result<int> RunEstimate(const EstimateFlags& flags) {
   if (flags.model.model.empty()) return Fail("expected a MODEL (see ebbtide models)");
-  EBB_RETURN_IF_ERROR(CheckOutput(flags.output));
-  estimate::Options options;
+  EBB_RETURN_IF_ERROR(CheckFiles(flags));
+  EBB_ASSIGN_OR_RETURN(estimate::Options options, OptionsOf(flags.training));
   EBB_ASSIGN_OR_RETURN(options.gpu, FindProfile(flags.gpu));
-  EBB_ASSIGN_OR_RETURN(options.allocator, alloc::ChooseAllocator("pytorch", flags.alloc_conf));
-  flags.model.options.device = model::Device::kCuda;
+  options.keep_timeline = true;
   EBB_ASSIGN_OR_RETURN(const TrainingGraph graph, Load(flags.model, flags.output));
-  const report::Prediction prediction{.model = flags.model.model,
-                                      .graph = &graph,
-                                      .gpu = &options.gpu,
-                                      .estimate = estimate::EstimateTraining(graph, options)};
+  report::Prediction prediction{.model = flags.model.model,
+                                .graph = &graph,
+                                .gpu = &options.gpu,
+                                .training = options.training,
+                                .estimate = estimate::EstimateTraining(graph, options),
+                                .safe = {},
+                                .largest_batch = {},
+                                .notes = NotesOn(graph)};
+  prediction.safe = estimate::SafeTotal(prediction.estimate, graph, options.gpu);
+  if (!prediction.estimate.fits && HasFreeBatch(flags.model.model)) {
+    // A model that cannot be made for other batches (an .onnx with a fixed one) has no largest.
+    if (const auto batch = FindLargestBatch(flags.model, flags.output, options)) prediction.largest_batch = *batch;
+  }
+  EBB_RETURN_IF_ERROR(WriteFiles(flags, prediction));
   EBB_RETURN_IF_ERROR(Emit(flags.output, report::EstimateJson(prediction), [&](const report::Terminal& terminal) {
     return report::EstimateText(prediction, terminal);
   }));
@@ -43,12 +90,15 @@ Result<int> RunEstimate(EstimateFlags& flags) {
 Verb AddEstimate(CLI::App& program) {
   CLI::App* app = program.add_subcommand("estimate", "Tell the GPU memory of a training before it runs");
   const auto flags = std::make_shared<EstimateFlags>();
-  AddModelFlags(*app, flags->model);
-  AddOutputFlags(*app, flags->output);
+  AddCudaModelFlags(*app, flags->model);
   app->add_option("--gpu", flags->gpu, "A name that `ebbtide gpus` lists, or a profile of your own (default a100-40gb)")
       ->type_name("NAME|FILE");
-  app->add_option("--alloc-conf", flags->alloc_conf, "How PyTorch's allocator is set up, as in PYTORCH_CUDA_ALLOC_CONF")
-      ->type_name("STRING");
+  AddTrainingFlags(*app, flags->training);
+  AddOutputFlags(*app, flags->output, nullptr);
+  app->add_option("-o,--output", flags->files, "May be given several times: .html the page, .json, .txt")
+      ->type_name("FILE")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   return {app, [flags] { return RunEstimate(*flags); }};
 }
 

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "cli/output.h"
 #include "cli/python.h"
 #include "cli/temporary_folder.h"
@@ -21,6 +23,10 @@ Result<TrainingGraph> CaptureAndLoad(const ModelFlags& model, const OutputFlags&
   const std::string file = folder.File("step.json");
   if (report::DescribeTerminal(STDERR_FILENO).interactive) Note(output, fmt::format("capturing {}", model.model));
   std::vector<std::string> words = GivenShapeFlags(model);
+  const auto is_device = [](const std::string& word) { return word.starts_with("--device="); };
+  if (model.options.device == model::Device::kCuda && std::none_of(words.begin(), words.end(), is_device)) {
+    words.push_back("--device=cuda");
+  }
   if (output.threads > 0) words.push_back(fmt::format("--threads={}", output.threads));
   words.insert(words.end(), {"-o", file, "-q", fmt::format("--seed={}", output.seed), "--", model.model});
   EBB_ASSIGN_OR_RETURN(const int code, RunCaptureCommand(words, model.options.device, ChildOutput::kToErrors));

@@ -12,9 +12,6 @@
 namespace ebbtide::cli {
 namespace {
 
-// Plain text of a file: as wide as documents are, without colours.
-constexpr report::Terminal kTextFile{.interactive = false, .color = false, .unicode = true, .width = 100};
-
 void PrintLine(std::string_view line) {
   const std::string text = "ebbtide: " + report::Printable(line) + "\n";
   std::fwrite(text.data(), 1, text.size(), stderr);

@@ -15,6 +15,9 @@ namespace ebbtide::cli {
 // A result for people, laid out for the given terminal.
 using TextFor = std::function<std::string(const report::Terminal&)>;
 
+// Plain text of a file: as wide as documents are, without colours.
+inline constexpr report::Terminal kTextFile{.interactive = false, .color = false, .unicode = true, .width = 100};
+
 // Refuses a FILE of -o that we would not know how to write, before the work is done.
 Status CheckOutput(const OutputFlags& flags);
 

@@ -1,4 +1,4 @@
-// The table of `ebbtide estimate`, and the prediction as a timeline.
+// The table of `ebbtide estimate`.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,50 +12,127 @@
 namespace ebbtide::report {
 namespace {
 
-using estimate::Category;
+constexpr int kLabel = 16;
+constexpr int kPlotHeight = 6;
+constexpr std::size_t kTensorsShown = 6;
+constexpr std::size_t kContributorsShown = 3;
 
-constexpr int kLabel = 18;
-constexpr int kPlotHeight = 5;
-constexpr std::size_t kShown = 5;
+double Share(Bytes part, Bytes whole) { return 100.0 * static_cast<double>(part) / static_cast<double>(whole); }
 
-MemoryCategory PageCategory(Category category) {
-  switch (category) {
-    case Category::kParameter: return MemoryCategory::kParameter;
-    case Category::kBuffer: return MemoryCategory::kBuffer;
-    case Category::kGradient: return MemoryCategory::kGradient;
-    case Category::kOptimizerState: return MemoryCategory::kOptstate;
-    case Category::kInput: return MemoryCategory::kOther;
-    case Category::kActivation: return MemoryCategory::kActivation;
-    case Category::kTemporary:
-    case Category::kWorkspace: return MemoryCategory::kTemp;
+std::string Figure(std::string_view label, std::string_view text, const Terminal& terminal) {
+  std::string out;
+  for (const std::string& line : Wrap(text, terminal.width - kLabel)) {
+    out += PadRight(out.empty() ? label : "", kLabel) + line + "\n";
   }
-  return MemoryCategory::kOther;
+  return out;
 }
 
-std::string Figure(std::string_view label, std::string_view text) {
-  return PadRight(label, kLabel) + std::string(text) + "\n";
+std::string MetaOf(const TrainingGraph& graph, const char* key) {
+  const auto found = graph.meta.find(key);
+  return found == graph.meta.end() ? "" : Printable(found->second);
 }
 
-std::string PlaceOf(const estimate::Moment& moment, const TrainingGraph& graph) {
-  std::string place = fmt::format("iteration {}", moment.iteration + 1);
-  if (!moment.op.valid()) return place;
-  const Op& op = graph.op(moment.op);
-  place += ", " + Printable(op.kind);
-  if (!op.layer.empty()) place += " of " + Printable(op.layer);
-  return place;
+// "resnet50  batch size 32, sgd, on rtx3060".
+std::string Title(const Prediction& prediction, const Terminal& terminal) {
+  std::string notes;
+  if (const std::string batch = MetaOf(*prediction.graph, "batch_size"); !batch.empty()) {
+    notes += "batch size " + batch + ", ";
+  }
+  if (const std::string optimizer = MetaOf(*prediction.graph, "optimizer"); !optimizer.empty()) {
+    notes += (optimizer == "none" ? "no optimizer" : optimizer) + ", ";
+  }
+  notes += "PyTorch on " + Printable(prediction.gpu->name);
+  const std::string name =
+      Shorten(Printable(prediction.model), std::max(10, terminal.width - Columns(notes) - 2), terminal.unicode);
+  return Paint(Style::kBold, name, terminal) + "  " + Paint(Style::kDim, notes, terminal) + "\n\n";
+}
+
+std::string Verdict(const Prediction& prediction, const Terminal& terminal) {
+  const estimate::Estimate& estimate = prediction.estimate;
+  const std::string of = fmt::format("{} of {} ({:.0f} %)", FormatBytes(estimate.total()),
+                                     FormatBytes(estimate.capacity), Share(estimate.total(), estimate.capacity));
+  if (estimate.fits) {
+    return Figure("fits", fmt::format("{}, {} to spare", of, FormatBytes(estimate.capacity - estimate.total())),
+                  terminal);
+  }
+  std::string out = Paint(Style::kRed, PadRight("does not fit", kLabel), terminal) +
+                    fmt::format("{}, lacks {}\n", of, FormatBytes(LackOf(estimate)));
+  if (prediction.largest_batch) {
+    out += Figure("largest batch",
+                  *prediction.largest_batch == 0 ? "not even one sample fits"
+                                                 : fmt::format("{} fits", WithSeparators(*prediction.largest_batch)),
+                  terminal);
+  }
+  std::string most;
+  for (const Contribution& part : LargestOf(prediction, kContributorsShown)) {
+    most += fmt::format("{}{} {}", most.empty() ? "" : ", ", part.name, FormatBytes(part.bytes));
+  }
+  return out + Figure("most of it", most, terminal);
+}
+
+std::string Figures(const Prediction& prediction, const Terminal& terminal) {
+  const estimate::Estimate& estimate = prediction.estimate;
+  const bool safe_fits = prediction.safe.bytes <= estimate.capacity;
+  std::string out = Verdict(prediction, terminal);
+  out += Figure(
+      "safe figure",
+      fmt::format("{}, meant to be enough in {:.0f} of 100 cases{}", FormatBytes(prediction.safe.bytes),
+                  100 * prediction.safe.probability, estimate.fits && !safe_fits ? ": more than this GPU has" : ""),
+      terminal);
+  const std::string context =
+      fmt::format("{}, of which {} is loaded code", FormatBytes(estimate.context + estimate.loaded_code),
+                  FormatBytes(estimate.loaded_code));
+  out += Figure(
+      "peak reserved",
+      fmt::format("{} in {}", FormatBytes(estimate.peak_reserved), PlaceText(estimate.at_peak, *prediction.graph)),
+      terminal);
+  out += Figure("peak allocated",
+                fmt::format("{} in {}", FormatBytes(estimate.peak_allocated),
+                            PlaceText(estimate.at_allocated_peak, *prediction.graph)),
+                terminal);
+  out += Figure("context", context, terminal);
+  for (const std::string& note : prediction.notes) out += Figure("note", Printable(note), terminal);
+  return out;
 }
 
 std::string Breakdown(const Prediction& prediction, const Terminal& terminal) {
-  const estimate::Estimate& estimate = prediction.estimate;
-  Table table({{.title = "at the peak"}, {.title = "", .align = Align::kRight}, {.title = "", .align = Align::kRight}});
-  const Json breakdown = EstimateJson(prediction)["breakdown"];
-  for (const auto& [name, bytes] : breakdown.items()) {
-    const Bytes value = bytes.get<Bytes>();
-    if (value == 0) continue;
-    table.Add({name, FormatBytes(value),
-               fmt::format("{:.1f} %", 100.0 * static_cast<double>(value) / static_cast<double>(estimate.total()))});
+  Table table({{.title = "at the peak"},
+               {.title = "bytes", .align = Align::kRight},
+               {.title = "share", .align = Align::kRight},
+               {.title = ""}});
+  const int bar = std::clamp(terminal.width - 40, 0, 40);
+  for (const Contribution& part : BreakdownOf(prediction)) {
+    if (part.bytes == 0) continue;
+    const double share = Share(part.bytes, prediction.estimate.total());
+    const int blocks = static_cast<int>(share / 100 * bar + 0.5);
+    std::string drawn;
+    for (int i = 0; i < blocks; ++i) drawn += terminal.unicode ? "█" : "#";
+    table.Add({part.name, FormatBytes(part.bytes), fmt::format("{:.1f} %", share), drawn});
   }
+  table.Add({"total", FormatBytes(prediction.estimate.total()), "", ""});
   return "\n" + table.Render(terminal);
+}
+
+// "╵iteration 1  ╵iteration 2" under a plot of that many columns.
+std::string MarkLine(const MemoryTimeline& timeline, std::size_t width, const Terminal& terminal) {
+  const std::string_view tick = terminal.unicode ? "╵" : "|";
+  std::string out;
+  std::size_t filled = 0;
+  for (std::size_t i = 0; i < timeline.marks.size(); ++i) {
+    const auto column = [&](std::int64_t at) {
+      return static_cast<std::size_t>(static_cast<double>(at) / static_cast<double>(timeline.events) *
+                                      static_cast<double>(width));
+    };
+    const std::size_t begin = column(timeline.marks[i].at);
+    const std::size_t end = i + 1 < timeline.marks.size() ? column(timeline.marks[i + 1].at) : width;
+    if (begin < filled || end <= begin) continue;
+    out += std::string(begin - filled, ' ');
+    const std::string label = std::string(tick) + timeline.marks[i].label;
+    const int room = static_cast<int>(end - begin);
+    out += PadRight(Columns(label) < room ? label : std::string(tick), room);
+    filled = end;
+  }
+  return out.substr(0, out.find_last_not_of(' ') + 1);
 }
 
 std::string OverTime(const Prediction& prediction, const Terminal& terminal) {
@@ -66,74 +143,39 @@ std::string OverTime(const Prediction& prediction, const Terminal& terminal) {
   for (const TimelineSample& sample : SampleTimeline(timeline, width)) values.push_back(sample.allocated());
   if (values.empty()) return "";
   const std::vector<std::string> lines = Plot(Stretch(values, width), kPlotHeight, terminal);
-  std::string out = "\n" + Paint(Style::kBold, "allocated over the iterations", terminal) + "\n";
+  std::string out = "\n" + Paint(Style::kBold, "allocated memory over the iterations", terminal) + "\n";
   for (std::size_t i = 0; i < lines.size(); ++i) {
     const std::string mark = i == 0 ? top : i + 1 == lines.size() ? "0" : "";
-    out += PadLeft(mark, Columns(top)) + " " + Paint(Style::kBlue, lines[i], terminal) + "\n";
+    const std::string blocks = lines[i].substr(0, lines[i].find_last_not_of(' ') + 1);
+    out += PadLeft(mark, Columns(top)) + " " + Paint(Style::kBlue, blocks, terminal) + "\n";
   }
+  const std::string marks = MarkLine(timeline, width, terminal);
+  if (!marks.empty()) out += PadLeft("", Columns(top) + 1) + Paint(Style::kDim, marks, terminal) + "\n";
   return out;
+}
+
+std::string Largest(const Prediction& prediction, const Terminal& terminal) {
+  Table table({{.title = "largest at the peak", .shrinks = true},
+               {.title = "shape", .shrinks = true},
+               {.title = "category"},
+               {.title = "size", .align = Align::kRight}});
+  for (const TensorAtPeak& tensor : TensorsAtPeak(prediction, kTensorsShown)) {
+    const std::string made = tensor.layer.empty() ? tensor.made_by : tensor.made_by + " of " + tensor.layer;
+    table.Add({tensor.name.empty() ? made : tensor.name,
+               fmt::format("{}", fmt::join(tensor.shape, terminal.unicode ? "×" : "x")), tensor.category,
+               FormatBytes(tensor.bytes)});
+  }
+  return table.empty() ? "" : "\n" + table.Render(terminal);
 }
 
 }  // namespace
 
 std::string EstimateText(const Prediction& prediction, const Terminal& terminal) {
-  const estimate::Estimate& estimate = prediction.estimate;
-  const double share = static_cast<double>(estimate.total()) / static_cast<double>(estimate.capacity);
-  std::string out =
-      Paint(Style::kBold, Printable(prediction.model), terminal) + "  on " + prediction.gpu->name + "\n\n";
-  out += Figure("total", fmt::format("{}, {:.0f} % of the GPU: {}", FormatBytes(estimate.total()), 100 * share,
-                                     estimate.fits ? "fits" : "does not fit"));
-  out += Figure("peak reserved", fmt::format("{} ({})", FormatBytes(estimate.peak_reserved),
-                                             PlaceOf(estimate.at_peak, *prediction.graph)));
-  out += Figure("peak allocated", fmt::format("{} ({})", FormatBytes(estimate.peak_allocated),
-                                              PlaceOf(estimate.at_allocated_peak, *prediction.graph)));
-  out += Breakdown(prediction, terminal);
-  if (!estimate.timeline.requests.empty()) out += OverTime(prediction, terminal);
+  std::string out = Title(prediction, terminal) + Figures(prediction, terminal) + Breakdown(prediction, terminal);
+  if (!prediction.estimate.timeline.requests.empty()) {
+    out += OverTime(prediction, terminal) + Largest(prediction, terminal);
+  }
   return out;
-}
-
-MemoryTimeline EstimateTimeline(const Prediction& prediction) {
-  const estimate::Estimate& estimate = prediction.estimate;
-  const TrainingGraph& graph = *prediction.graph;
-  MemoryTimeline timeline;
-  timeline.title = prediction.model;
-  timeline.subtitle = "predicted for " + prediction.gpu->name;
-  timeline.predicted = true;
-  timeline.capacity = estimate.capacity;
-  timeline.context = estimate.context + estimate.loaded_code;
-  timeline.peak_reserved = estimate.peak_reserved;
-  timeline.peak_allocated = estimate.peak_allocated;
-  timeline.total = estimate.total();
-  timeline.reserved_place = PlaceOf(estimate.at_peak, graph);
-  timeline.allocated_place = PlaceOf(estimate.at_allocated_peak, graph);
-  timeline.events = estimate.timeline.events;
-  const auto text = [&timeline](const std::string& words) {
-    timeline.texts.push_back(words);
-    return static_cast<int>(timeline.texts.size()) - 1;
-  };
-  std::vector<int> op_texts(graph.ops.size(), -1);
-  for (const estimate::TimedRequest& timed : estimate.timeline.requests) {
-    TimedAllocation allocation{timed.begin, timed.end, timed.request.bytes, PageCategory(timed.request.category)};
-    if (const OpId op = timed.request.op; op.valid()) {
-      int& known = op_texts[op.index()];
-      if (known < 0) {
-        const Op& made_by = graph.op(op);
-        known = text(made_by.layer.empty() ? made_by.kind : made_by.kind + " of " + made_by.layer);
-      }
-      allocation.name = known;
-    } else if (timed.request.storage.valid()) {
-      allocation.name = text(graph.storage(timed.request.storage).name);
-    }
-    timeline.allocations.push_back(allocation);
-  }
-  for (const estimate::Level& level : estimate.timeline.reserved) {
-    timeline.reserved.push_back({level.at, level.reserved});
-  }
-  for (std::size_t i = 0; i < estimate.timeline.iterations.size(); ++i) {
-    timeline.marks.push_back({estimate.timeline.iterations[i], fmt::format("iteration {}", i + 1)});
-  }
-  if (!estimate.fits) timeline.failures.push_back("does not fit");
-  return timeline;
 }
 
 }  // namespace ebbtide::report

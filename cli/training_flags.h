@@ -1,0 +1,28 @@
+// Flags of the verbs that predict a training: its framework, its loop and its allocator.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <string>
+
+#include "base/result.h"
+#include "cli/common_flags.h"
+#include "estimate/estimate.h"
+
+namespace ebbtide::cli {
+
+struct TrainingFlags {
+  std::string framework = "pytorch";
+  std::string zero_grad = "start";
+  std::int64_t iterations = 3;
+  std::string alloc_conf;
+};
+
+void AddTrainingFlags(CLI::App& verb, TrainingFlags& flags);
+// MODEL and its flags, without --device: it is always CUDA's kernels that run.
+void AddCudaModelFlags(CLI::App& verb, ModelFlags& flags);
+
+// All but the GPU.
+Result<estimate::Options> OptionsOf(const TrainingFlags& flags);
+
+}  // namespace ebbtide::cli
