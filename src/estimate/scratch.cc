@@ -127,6 +127,15 @@ std::vector<Scratch> ScratchOf(const TrainingGraph& graph, const Op& op, const D
   return {};
 }
 
+Bytes BlasScratchOf(const TrainingGraph& graph, const Op& op, const DeviceProfile& gpu) {
+  // PyTorch's default for cuBLASLt (CUBLASLT_WORKSPACE_SIZE), which takes products with a bias vector.
+  constexpr Bytes kBlasLtWorkspace = Bytes{1} << 20;
+  if (!UsesCublas(op) || op.kind == "_cudnn_rnn") return 0;
+  const TensorId bias = TensorArgument(op, "self");
+  const bool has_bias_vector = op.kind == "addmm" && bias.valid() && graph.tensor(bias).shape.size() == 1;
+  return has_bias_vector ? std::min(kBlasLtWorkspace, BlasWorkspace(gpu)) : BlasWorkspace(gpu);
+}
+
 bool UsesCublas(const Op& op) { return std::ranges::find(kCublasKinds, op.kind) != std::end(kCublasKinds); }
 
 }  // namespace ebbtide::estimate

@@ -17,6 +17,9 @@ struct Scratch {
 // In the order in which the op takes them.
 std::vector<Scratch> ScratchOf(const TrainingGraph& graph, const Op& op, const DeviceProfile& gpu);
 
+// What a matrix product takes for the time of the call, where the framework keeps no workspace between calls.
+Bytes BlasScratchOf(const TrainingGraph& graph, const Op& op, const DeviceProfile& gpu);
+
 // Whether the op multiplies matrices by cuBLAS, whose handle then has a workspace for good, one for each thread that
 // has a handle: forward runs in the program's, backward in autograd's.
 bool UsesCublas(const Op& op);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "device/workspace_rules.h"
 #include "estimate/scratch.h"
@@ -44,7 +45,7 @@ class Training {
   }
 
   void Run() {
-    if (!AllocateKind(StorageKind::kParameter) || !AllocateKind(StorageKind::kBuffer)) return;
+    if (!AllocateModel()) return;
     if (MakesStateEarly(graph_) && !AllocateKind(StorageKind::kOptimizerState)) return;
     for (std::int64_t i = 0; i < options_.iterations; ++i) {
       sink_.BeginIteration(i);
@@ -84,7 +85,10 @@ class Training {
 
   bool RunOp(OpId id, const Op& op) {
     if (!TakeBlasWorkspace(id, op)) return false;
-    const std::vector<Scratch> scratch = ScratchOf(graph_, op, gpu_);
+    std::vector<Scratch> scratch = ScratchOf(graph_, op, gpu_);
+    if (options_.blas_workspace == BlasWorkspacePolicy::kPerCall) {
+      if (const Bytes bytes = BlasScratchOf(graph_, op, gpu_)) scratch.push_back({op.outputs.size(), bytes});
+    }
     auto next = scratch.begin();
     const auto take_scratch = [&](std::size_t results) {
       for (; next != scratch.end() && next->after_results == results; ++next) {
@@ -138,10 +142,25 @@ class Training {
     return true;
   }
 
-  bool ReplaceInputs() {
+  // Module by module, each with its parameters and then its buffers, as nn.Module.to moves them.
+  bool AllocateModel() {
     for (std::size_t i = 0; i < graph_.storages.size(); ++i) {
-      if (graph_.storages[i].kind == StorageKind::kInput && !Make(StorageId(i), OpId())) return false;
+      const StorageKind kind = graph_.storages[i].kind;
+      if (kind != StorageKind::kParameter && kind != StorageKind::kBuffer) continue;
+      if (!Make(StorageId(i), OpId())) return false;
     }
+    return true;
+  }
+
+  // The names of a batch get their new values when all of it is there.
+  bool ReplaceInputs() {
+    std::vector<RequestId> before;
+    for (std::size_t i = 0; i < graph_.storages.size(); ++i) {
+      if (graph_.storages[i].kind != StorageKind::kInput) continue;
+      if (held_[i].valid()) before.push_back(std::exchange(held_[i], RequestId()));
+      if (!Make(StorageId(i), OpId())) return false;
+    }
+    for (RequestId request : before) sink_.Free(request);
     return true;
   }
 
@@ -153,7 +172,7 @@ class Training {
 
   bool TakeBlasWorkspace(OpId id, const Op& op) {
     bool& taken = has_blas_workspace_[op.phase == Phase::kBackward];
-    if (taken || !options_.cublas_workspace || !UsesCublas(op)) return true;
+    if (taken || options_.blas_workspace != BlasWorkspacePolicy::kKept || !UsesCublas(op)) return true;
     taken = true;
     return Ask({BlasWorkspace(gpu_), Category::kWorkspace, StorageId(), id}).valid();
   }

@@ -14,11 +14,15 @@ namespace ebbtide::estimate {
 // Where the loop sets gradients to none.
 enum class ZeroGrad : std::uint8_t { kStart, kBeforeBackward, kEnd };
 
+// What a matrix product takes beside its tensors: a workspace for each call (torch 2.15), one for each thread's handle
+// for good (torch 2.6), nothing (CUBLAS_WORKSPACE_CONFIG=:0:0).
+enum class BlasWorkspacePolicy : std::uint8_t { kPerCall, kKept, kNone };
+
 struct TrainingOptions {
   std::int64_t iterations =
       3;  // the second differs from the first (state, leftovers); the third from the second in layout
   ZeroGrad zero_grad = ZeroGrad::kStart;
-  bool cublas_workspace = true;  // false: CUBLAS_WORKSPACE_CONFIG=:0:0
+  BlasWorkspacePolicy blas_workspace = BlasWorkspacePolicy::kPerCall;
 };
 
 // Tells `sink` what the training asks for, until it has ended or the sink has run out of memory. The graph is one that
