@@ -80,9 +80,9 @@ int Main(int argc, char** argv) {
   CLI::App program(kDescription, "ebbtide");
   SetUp(program);
   const std::vector<std::string> command = CutCommand(argc, argv);
-  const std::vector<Verb> verbs = {AddModels(program),         AddGpus(program),    AddInspect(program),
-                                   AddEstimate(program),       AddCapture(program), AddReplay(program),
-                                   AddDryrun(program, command)};
+  const std::vector<Verb> verbs = {
+      AddModels(program), AddGpus(program),    AddInspect(program), AddEstimate(program),
+      AddFit(program),    AddCapture(program), AddReplay(program),  AddDryrun(program, command)};
   for (const Verb& verb : verbs) verb.app->allow_extras();
 
   const auto chosen = [&]() -> const Verb* {

@@ -23,6 +23,7 @@ struct Verb {
 Verb AddModels(CLI::App& program);
 Verb AddInspect(CLI::App& program);
 Verb AddEstimate(CLI::App& program);
+Verb AddFit(CLI::App& program);
 Verb AddCapture(CLI::App& program);
 Verb AddGpus(CLI::App& program);
 Verb AddReplay(CLI::App& program);

@@ -1,0 +1,104 @@
+// ebbtide fit MODEL: the largest batch on each GPU, and the smallest GPU for a batch.
+#include "report/fit.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <thread>
+
+#include "cli/batch_search.h"
+#include "cli/load.h"
+#include "cli/output.h"
+#include "cli/training_flags.h"
+#include "cli/verb.h"
+
+namespace ebbtide::cli {
+namespace {
+
+struct FitFlags {
+  ModelFlags model;
+  TrainingFlags training;
+  OutputFlags output;
+  std::vector<std::string> gpus;
+  const CLI::Option* batch = nullptr;
+};
+
+Result<std::vector<DeviceProfile>> ProfilesOf(const FitFlags& flags) {
+  std::vector<DeviceProfile> profiles;
+  if (flags.gpus.empty()) profiles = BuiltInProfiles();
+  for (const std::string& name : flags.gpus) {
+    EBB_ASSIGN_OR_RETURN(DeviceProfile profile, FindProfile(name));
+    profiles.push_back(std::move(profile));
+  }
+  std::stable_sort(profiles.begin(), profiles.end(), [](const auto& a, const auto& b) { return a.memory < b.memory; });
+  return profiles;
+}
+
+Result<report::FitOnGpu> FitOn(const FitFlags& flags, estimate::Options options, const DeviceProfile& gpu,
+                               const TrainingGraph& asked) {
+  options.gpu = gpu;
+  report::FitOnGpu fit{.gpu = gpu.name, .memory = gpu.memory};
+  if (flags.batch->count() > 0) fit.fits_batch = estimate::EstimateTraining(asked, options).fits;
+  EBB_ASSIGN_OR_RETURN(fit.max_batch, FindLargestBatch(flags.model, flags.output, options));
+  return fit;
+}
+
+// GPUs are independent of each other, so the result does not depend on the number of threads.
+std::vector<Result<report::FitOnGpu>> FitAll(const FitFlags& flags, const estimate::Options& options,
+                                             const std::vector<DeviceProfile>& gpus, const TrainingGraph& asked) {
+  std::vector<Result<report::FitOnGpu>> fits(gpus.size());
+  std::atomic<std::size_t> next = 0;
+  const auto work = [&] {
+    for (std::size_t i = next++; i < gpus.size(); i = next++) fits[i] = FitOn(flags, options, gpus[i], asked);
+  };
+  const std::size_t wanted = flags.output.threads > 0 ? static_cast<std::size_t>(flags.output.threads)
+                                                      : std::max(1U, std::thread::hardware_concurrency());
+  std::vector<std::jthread> threads;
+  for (std::size_t i = 1; i < std::min(wanted, gpus.size()); ++i) threads.emplace_back(work);
+  work();
+  threads.clear();
+  return fits;
+}
+
+Result<int> RunFit(const FitFlags& flags) {
+  if (flags.model.model.empty()) return Fail("expected a MODEL (see ebbtide models)");
+  EBB_RETURN_IF_ERROR(CheckOutput(flags.output));
+  EBB_ASSIGN_OR_RETURN(const estimate::Options options, OptionsOf(flags.training));
+  EBB_ASSIGN_OR_RETURN(const std::vector<DeviceProfile> gpus, ProfilesOf(flags));
+  if (!HasFreeBatch(flags.model.model)) {
+    return Fail("{}: expected a built-in model or an .onnx, whose batch can be chosen", flags.model.model);
+  }
+  EBB_ASSIGN_OR_RETURN(const TrainingGraph asked, Load(flags.model, flags.output));
+  report::Fit fit{.model = flags.model.model, .batch = {}, .gpus = {}};
+  const bool has_batch = flags.batch->count() > 0;
+  if (has_batch) fit.batch = flags.model.options.batch_size;
+  for (Result<report::FitOnGpu>& on_gpu : FitAll(flags, options, gpus, asked)) {
+    if (!on_gpu) return tl::unexpected<Error>(on_gpu.error());
+    fit.gpus.push_back(*std::move(on_gpu));
+  }
+  EBB_RETURN_IF_ERROR(Emit(flags.output, report::FitJson(fit),
+                           [&](const report::Terminal& terminal) { return report::FitText(fit, terminal); }));
+  const bool found = has_batch ? fit.smallest() != nullptr
+                               : std::any_of(fit.gpus.begin(), fit.gpus.end(), [](auto& g) { return g.max_batch > 0; });
+  return found ? kSuccess : kInfeasible;
+}
+
+}  // namespace
+
+Verb AddFit(CLI::App& program) {
+  CLI::App* app = program.add_subcommand("fit", "Tell the largest batch of a training on each GPU");
+  const auto flags = std::make_shared<FitFlags>();
+  AddCudaModelFlags(*app, flags->model);
+  flags->batch = app->get_option("--batch-size");
+  app->add_option("--gpu", flags->gpus, "May be given several times (default: all that `ebbtide gpus` lists)")
+      ->type_name("NAME|FILE")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  AddTrainingFlags(*app, flags->training);
+  AddOutputFlags(*app, flags->output);
+  return {app, [flags] { return RunFit(*flags); }};
+}
+
+}  // namespace ebbtide::cli
