@@ -35,6 +35,13 @@ bool IsChannelsLast(const Tensor& tensor) {
          tensor.stride.back() == tensor.shape[1];
 }
 
+// PyTorch's own kernels, which need no room, take a planar depthwise convolution that is not of half precision.
+bool IsNativeDepthwise(const ConvolutionProblem& problem) {
+  return problem.input.size() == 2 && problem.groups > 1 && problem.groups == problem.in_channels &&
+         problem.out_channels % problem.in_channels == 0 && !problem.is_channels_last &&
+         problem.type == ConvolutionType::kFloat32;
+}
+
 // As a forward convolution has it: a transposed one computes its data gradient.
 std::optional<ConvolutionProblem> ProblemOf(const TrainingGraph& graph, const Op& op, TensorId result) {
   const TensorId input = TensorArgument(op, "input"), weight = TensorArgument(op, "weight");
@@ -64,6 +71,7 @@ std::optional<ConvolutionProblem> ProblemOf(const TrainingGraph& graph, const Op
   problem.stride = PerAxis(op, "stride", rank - 2);
   problem.dilation = PerAxis(op, "dilation", rank - 2);
   problem.pass = is_transposed ? ConvolutionPass::kDataGradient : ConvolutionPass::kForward;
+  if (!is_transposed && IsNativeDepthwise(problem)) return std::nullopt;
   return problem;
 }
 
