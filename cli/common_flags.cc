@@ -51,6 +51,16 @@ void ParseDevice(const std::string& text, model::Device& device) {
   }
 }
 
+void ParseAutocast(const std::string& text, std::optional<DType>& dtype) {
+  if (text == "bf16") {
+    dtype = DType::kBFloat16;
+  } else if (text == "fp16") {
+    dtype = DType::kFloat16;
+  } else {
+    throw CLI::ValidationError("--autocast", fmt::format("expected bf16 or fp16, found {}", text));
+  }
+}
+
 std::string CheckThreads(const std::string& text) {
   const auto number = ParseWhole(text);
   if (number && *number > 0 && *number <= kMostThreads) return {};
@@ -90,11 +100,28 @@ void AddOutputFlags(CLI::App& verb, OutputFlags& flags, const char* output) {
       ->check(Check(CheckThreads));
 }
 
+namespace {
+
+void AddStepFlags(CLI::App& verb, ModelFlags& flags) {
+  model::ModelOptions& options = flags.options;
+  flags.inference = verb.add_flag("--inference", options.inference,
+                                  "The model's outputs alone: no loss, no backward, no update, dropout off")
+                        ->disable_flag_override();
+  flags.step = {flags.inference};
+  flags.step.push_back(verb.add_option_function<std::string>(
+                               "--autocast", [&](const std::string& text) { ParseAutocast(text, options.autocast); },
+                               "Mixed precision as torch.autocast gives it on cuda: bf16 or fp16")
+                           ->type_name("TYPE"));
+}
+
+}  // namespace
+
 void AddModelFlags(CLI::App& verb, ModelFlags& flags) {
   verb.add_option("MODEL", flags.model,
                   "A name that `ebbtide models` lists, an .onnx, a graph .json[.gz], or a SCRIPT.py:function")
       ->type_name("");
   AddShapeFlags(verb, flags);
+  AddStepFlags(verb, flags);
   flags.elementwise =
       verb.add_flag("--assume-elementwise", flags.options.assume_elementwise,
                     "Take an operator that is not known for one that keeps the shape and saves its inputs")
@@ -116,9 +143,10 @@ void AddShapeFlags(CLI::App& verb, ModelFlags& flags) {
                          "Layers of mlp: input, hidden ..., output, as 784,512,10")
                      ->type_name("N,N,...");
   flags.shaping.push_back(flags.widths);
-  flags.shaping.push_back(
+  flags.optimizer =
       verb.add_option("--optimizer", options.optimizer, "Whose update ends the step (default sgd; none: no update)")
-          ->type_name("NAME"));
+          ->type_name("NAME");
+  flags.shaping.push_back(flags.optimizer);
   flags.shaping.push_back(verb.add_option_function<std::string>(
                                   "--device", [&](const std::string& text) { ParseDevice(text, options.device); },
                                   "Whose kernels run, for what they save: cpu (default) or cuda")
@@ -131,6 +159,13 @@ std::vector<std::string> GivenShapeFlags(const ModelFlags& flags) {
     if (flag->count() > 0) words.push_back(flag->get_name() + "=" + flag->results().back());
   }
   return words;
+}
+
+Status CheckStep(const ModelFlags& flags) {
+  if (flags.options.inference && flags.optimizer->count() > 0) {
+    return Fail("--optimizer: of no use with --inference, which updates nothing");
+  }
+  return {};
 }
 
 Status CheckOptimizer(const ModelFlags& flags) {

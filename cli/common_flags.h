@@ -31,10 +31,13 @@ struct ModelFlags {
   model::ModelOptions options;
   std::vector<const CLI::Option*> shaping;   // those that AddShapeFlags added
   const CLI::Option* widths = nullptr;       // of `mlp` only
+  std::vector<const CLI::Option*> step;      // those that change what the step does
+  const CLI::Option* optimizer = nullptr;
+  const CLI::Option* inference = nullptr;
   const CLI::Option* elementwise = nullptr;  // of verbs that read files of other tools
 };
 
-// MODEL, how its shapes are chosen, and how to read it.
+// MODEL, how its shapes are chosen, what its step does, and how to read it.
 void AddModelFlags(CLI::App& verb, ModelFlags& flags);
 // The shapes, the optimizer and the device alone.
 void AddShapeFlags(CLI::App& verb, ModelFlags& flags);
@@ -44,6 +47,8 @@ std::vector<std::string> GivenShapeFlags(const ModelFlags& flags);
 
 // Fails where --optimizer names none of ours.
 Status CheckOptimizer(const ModelFlags& flags);
+// Fails where two flags contradict each other.
+Status CheckStep(const ModelFlags& flags);
 
 // The value of a flag as CLI11 validators want it: an empty string, or what was expected and what was found.
 std::string CheckPositive(const std::string& text);

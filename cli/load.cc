@@ -40,12 +40,16 @@ Result<TrainingGraph> Load(const ModelFlags& model, const OutputFlags& output) {
   if (NamesScriptFunction(model.model)) {
     EBB_RETURN_IF_ERROR(Refuse(model.widths, model, "a function that makes its own layers"));
     EBB_RETURN_IF_ERROR(Refuse(model.elementwise, model, "whose operators PyTorch knows"));
+    for (const CLI::Option* flag : model.step) {
+      EBB_RETURN_IF_ERROR(Refuse(flag, model, "a function that makes its own step"));
+    }
     return CaptureAndLoad(model, output);
   }
   const bool is_graph = model.model.ends_with(".json") || model.model.ends_with(".json.gz");
   const bool is_onnx = model.model.ends_with(".onnx");
   if (is_graph) {
     std::vector<const CLI::Option*> flags = model.shaping;
+    flags.insert(flags.end(), model.step.begin(), model.step.end());
     flags.push_back(model.elementwise);
     for (const CLI::Option* flag : flags) {
       EBB_RETURN_IF_ERROR(Refuse(flag, model, "a graph whose shapes and optimizer are fixed"));
@@ -56,6 +60,7 @@ Result<TrainingGraph> Load(const ModelFlags& model, const OutputFlags& output) {
     EBB_RETURN_IF_ERROR(Refuse(model.elementwise, model, "whose operators are all known"));
   }
   EBB_RETURN_IF_ERROR(CheckOptimizer(model));
+  EBB_RETURN_IF_ERROR(CheckStep(model));
   return model::LoadModel(model.model, model.options);
 }
 

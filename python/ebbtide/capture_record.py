@@ -169,7 +169,8 @@ class Recorder:
         return self._storage_numbers[storage._cdata]
 
     def _tensor(self, tensor, storage, name=""):
-        entry = {"storage": storage, "dtype": name_of(tensor.dtype), "shape": list(tensor.shape)}
+        dtype = torch.int64 if tensor.dtype == torch.uint64 else tensor.dtype  # a seed of flash attention: as many bytes
+        entry = {"storage": storage, "dtype": name_of(dtype), "shape": list(tensor.shape)}
         if tensor.stride() != _contiguous(tensor.shape):
             entry["stride"] = list(tensor.stride())
         if tensor.storage_offset():

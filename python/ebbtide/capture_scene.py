@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import torch
 from torch.nn.utils import stateless
-from torch.utils._pytree import tree_flatten_with_path, tree_unflatten
+from torch.utils._pytree import tree_flatten_with_path, tree_leaves, tree_unflatten
 
 from .capture_errors import CaptureError
 from .capture_fakes import Fakes
@@ -88,6 +88,15 @@ def standing_in(model, state):
         for name, tensor in after.items():
             if tensor is not state[name]:  # the model's code put another tensor in the buffer's place
                 state[name].copy_(tensor)
+
+
+def run_model(model, batch):
+    """The tensors that a model gives when it is called with the batch and nothing else: its logits, where it names them."""
+    out = model(**batch) if isinstance(batch, dict) else model(*batch) if isinstance(batch, (tuple, list)) else model(batch)
+    outputs = [leaf for leaf in tree_leaves(getattr(out, "logits", out)) if isinstance(leaf, torch.Tensor)]
+    if not outputs:
+        raise CaptureError(f"the model returns a {type(out).__name__} without tensors; expected at least one")
+    return outputs
 
 
 def run_forward(model, loss_fn, batch, layers):

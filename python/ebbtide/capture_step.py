@@ -9,7 +9,7 @@ from .capture_errors import CaptureError, refusals
 from .capture_file import build_graph, constant_values, write_graph
 from .capture_known import KnownValues
 from .capture_layers import Layers
-from .capture_scene import Scene, Source, nothing_else_changes, run_forward, standing_in
+from .capture_scene import Scene, Source, nothing_else_changes, run_forward, run_model, standing_in
 from .capture_trace import Tracing, rules_for
 from .optimizers import describe
 
@@ -48,7 +48,7 @@ def _shown(size):
         size /= 1024
 
 
-def capture_step(model, loss_fn, optimizer, example_batch, device=None):
+def capture_step(model, loss_fn, optimizer, example_batch, device=None, inference=False, autocast=None):
     """See ebbtide.capture."""
     started = time.perf_counter()
     model = getattr(model, "_orig_mod", model)  # what torch.compile wraps
@@ -65,10 +65,14 @@ def capture_step(model, loss_fn, optimizer, example_batch, device=None):
     rules = rules_for(mode)
     tracing = Tracing(recorder, scene.fakes, known, rules)
 
-    with nothing_else_changes(), layers.followed(), known.not_called_fake(), torch.enable_grad(), mode, tracing:
+    with nothing_else_changes(), layers.followed(), known.not_called_fake(), torch.set_grad_enabled(not inference), mode, tracing:
         with standing_in(model, scene.state):
             recorder.layer = layers.forward
-            with refusals("the forward pass", layers), rules:
+            lowered = torch.autocast(torch.device(scene.device).type, autocast, enabled=autocast is not None)
+            with refusals("the forward pass", layers), rules, lowered:
+                if inference:
+                    outputs = run_model(model, scene.batch)
+                    return _finish(model, None, scene, outputs, {}, started)
                 loss = run_forward(model, loss_fn, scene.batch, layers)
             recorder.phase, recorder.layer = "backward", layers.backward
             with refusals("the backward pass", layers), rules.backward_of(loss):
@@ -80,12 +84,17 @@ def capture_step(model, loss_fn, optimizer, example_batch, device=None):
     if update is not None:
         with torch.no_grad(), mode:
             update.record(recorder, tracing, scene.parameters, scene.declare_state)
+    return _finish(model, update, scene, [loss], gradients, started)
+
+
+def _finish(model, update, scene, outputs, gradients, started):
+    recorder = scene.recorder
     meta = {
         "source": "torch", "framework": f"torch {torch.__version__.split('+')[0]}", "device": scene.device,
         "optimizer": update.name if update else "none",
     } | constant_values(recorder)
     graph, new_storage = build_graph(
-        recorder, type(model).__name__, meta, [recorder.tensor_number(loss)],
+        recorder, type(model).__name__, meta, [recorder.tensor_number(output) for output in outputs],
         {recorder.storage_number(g): name for name, g in gradients.items()},
     )
     for storage, tensor in recorder.constants.items():

@@ -75,9 +75,10 @@ OPTIMIZERS = {
 }
 
 
-def build(name, batch_size=32, image_size=None, seq_len=None, classes=None, widths=(), optimizer="sgd", device="meta"):
+def build(name, batch_size=32, image_size=None, seq_len=None, classes=None, widths=(), optimizer="sgd", device="meta",
+          inference=False):
     """(model, loss_fn, optimizer, batch) of a built-in model, as ebbtide.capture takes them. The model trains, with the
-    dropout of its configuration. On a real `device` the weights are torch's random ones; the batch's contents are undefined."""
+    dropout of its configuration; with `inference` it does not, and there are neither labels nor loss. On a real `device` the weights are torch's random ones; the batch's contents are undefined."""
     if name not in NAMES:
         near = difflib.get_close_matches(name, NAMES, 3)
         raise CaptureError(f"{name}: no such built-in model" + (f"; nearest: {', '.join(near)}" if near else ""))
@@ -90,8 +91,17 @@ def build(name, batch_size=32, image_size=None, seq_len=None, classes=None, widt
             model, loss_fn, batch = _ours(name, batch_size, image_size, seq_len, classes, widths)
         else:
             model, loss_fn, batch = _image_classifier(name, batch_size, image_size, classes)
+        if inference:
+            return model.eval(), None, None, _without_labels(name, batch)
         model.train()
         return model, loss_fn, OPTIMIZERS[optimizer](model.parameters()), batch
+
+
+def _without_labels(name, batch):
+    if not isinstance(batch, dict):
+        return batch[:-1]
+    tokens = batch["input_ids"]
+    return {"input_ids": tokens} | ({"decoder_input_ids": torch.empty_like(tokens)} if name.startswith("t5") else {})
 
 
 def _image_classifier(name, batch_size, image_size, classes):

@@ -70,7 +70,8 @@ class Backward {
       return Arrive(targets[0], Joined(formula.name == "stacked"));
     if (IsFunction(formula.name)) {
       target_ = targets[0];
-      return Arrive(targets[0], SumTo(Evaluate(formula), targets[0]));
+      // Autograd hands a gradient on in the type of what it is for.
+      return Arrive(targets[0], op::Cast(b_, SumTo(Evaluate(formula), targets[0]), b_.at(targets[0]).dtype));
     }
     // A kernel whose outputs are shaped like its targets.
     std::vector<OutputSpec> outputs;
@@ -287,8 +288,11 @@ ParameterGradients RecordBackward(Builder& builder, TensorId loss) { return Back
 
 void AssignStorageKinds(TrainingGraph& graph, const ParameterGradients& gradients) {
   std::vector<bool> made_in_forward(graph.storages.size());
+  std::vector<OpId> last_use(graph.storages.size());
   auto made = [&](StorageId id) { return !IsPersistent(graph.storage(id).kind); };
-  for (const Op& op : graph.ops) {
+  for (std::size_t i = 0; i < graph.ops.size(); ++i) {
+    const Op& op = graph.ops[i];
+    for (TensorId in : op.inputs) last_use[graph.tensor(in).storage.index()] = OpId(i);
     for (TensorId out : op.outputs) {
       StorageId id = graph.tensor(out).storage;
       if (op.phase == Phase::kForward && made(id)) made_in_forward[id.index()] = true;
@@ -298,6 +302,10 @@ void AssignStorageKinds(TrainingGraph& graph, const ParameterGradients& gradient
       StorageId id = graph.tensor(in).storage;
       if (made(id) && made_in_forward[id.index()]) graph.storages[id.index()].kind = StorageKind::kActivation;
     }
+  }
+  for (std::size_t i = 0; i < graph.storages.size(); ++i) {
+    OpId& released = graph.storages[i].released_after;
+    if (released.valid() && last_use[i].valid() && last_use[i] >= released) released = OpId();
   }
   for (auto [parameter, gradient] : gradients) {
     Storage& storage = graph.storages[graph.tensor(gradient).storage.index()];

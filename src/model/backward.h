@@ -19,7 +19,7 @@ ParameterGradients RecordBackward(Builder& builder, TensorId loss);
 bool IsFormulaFunction(std::string_view name);
 
 // Gives every storage that ops made its kind: gradient, activation (made in forward, read in backward), temporary. The
-// parameters refer to their gradients until the end of the step.
+// parameters refer to their gradients until the end of the step. A release that a later use makes void is dropped.
 void AssignStorageKinds(TrainingGraph& graph, const ParameterGradients& gradients);
 
 }  // namespace ebbtide::model

@@ -10,9 +10,9 @@
 
 namespace ebbtide::model {
 
-Builder::Builder(std::string name, Device device) : device_(device) {
+Builder::Builder(std::string name, const ModelOptions& options) : options_(options) {
   graph_.name = std::move(name);
-  graph_.meta["device"] = device == Device::kCuda ? "cuda" : "cpu";
+  graph_.meta["device"] = on_cuda() ? "cuda" : "cpu";
 }
 
 TensorId Builder::NewTensor(StorageId storage, DType dtype, Dims shape, Dims stride, std::int64_t offset,
@@ -34,9 +34,13 @@ TensorId Builder::Input(const std::string& name, Dims shape, DType dtype) {
   return Persistent(StorageKind::kInput, name, std::move(shape), dtype);
 }
 
+TensorId Builder::Label(const std::string& name, Dims shape) {
+  return inference() ? TensorId() : Input(name, std::move(shape), DType::kInt64);
+}
+
 TensorId Builder::Parameter(const std::string& name, Dims shape, DType dtype) {
   TensorId id = Persistent(StorageKind::kParameter, name, std::move(shape), dtype);
-  needs_grad_[id.index()] = true;
+  needs_grad_[id.index()] = !inference();
   parameters_.push_back(id);
   return id;
 }
@@ -164,6 +168,23 @@ void Builder::SaveForBackward(const std::string& name, TensorId tensor) {
 TensorId Builder::SavedFor(OpId op, const std::string& name) const {
   auto found = saved_.find({op, name});
   return found == saved_.end() ? TensorId() : found->second;
+}
+
+bool Builder::IsTrainedParameter(TensorId id) const {
+  return (needs_grad_[id.index()] || inference()) && std::ranges::find(parameters_, id) != parameters_.end();
+}
+
+TensorId Builder::cast_of(TensorId parameter) const {
+  auto found = casts_.find(parameter);
+  return found == casts_.end() ? TensorId() : found->second;
+}
+
+void Builder::EndForward() {
+  // A later use, as backward's of what it saved, counts where it is later.
+  for (auto [parameter, copy] : casts_) {
+    graph_.storages[at(copy).storage.index()].released_after = OpId(graph_.ops.size() - 1);
+  }
+  casts_.clear();
 }
 
 void Builder::Fail(const std::string& message) {

@@ -32,13 +32,15 @@ using Arguments = std::vector<Argument>;
 
 class Builder {
  public:
-  Builder(std::string name, Device device);
+  Builder(std::string name, const ModelOptions& options);
 
-  Device device() const { return device_; }
-  bool on_cuda() const { return device_ == Device::kCuda; }
+  const ModelOptions& options() const { return options_; }
+  bool on_cuda() const { return options_.device == Device::kCuda; }
+  bool inference() const { return options_.inference; }
 
   // ---- What exists before the step. Names are relative to the current layer.
   TensorId Input(const std::string& name, Dims shape, DType dtype = DType::kFloat32);
+  TensorId Label(const std::string& name, Dims shape);  // what only the loss reads; absent in inference
   TensorId Parameter(const std::string& name, Dims shape, DType dtype = DType::kFloat32);
   TensorId Buffer(const std::string& name, Dims shape, DType dtype = DType::kFloat32);
   TensorId State(const std::string& name, Dims shape, DType dtype);  // of the optimizer
@@ -91,6 +93,12 @@ class Builder {
   const std::vector<TensorId>& parameters() const { return parameters_; }
   TensorId SavedFor(OpId op, const std::string& name) const;
 
+  // ---- Mixed precision (autocast_rules.h): the low-precision copies of parameters, until the pass ends.
+  bool IsTrainedParameter(TensorId id) const;  // as torch sees it: a leaf that requires a gradient
+  TensorId cast_of(TensorId parameter) const;  // invalid: none
+  void RememberCast(TensorId parameter, TensorId copy) { casts_[parameter] = copy; }
+  void EndForward();  // drops the copies; what backward saved of them lives on
+
   Phase phase() const { return phase_; }
   void set_phase(Phase phase) { phase_ = phase; }
 
@@ -101,13 +109,14 @@ class Builder {
   bool OutputsNeedGrad(const Op& op) const;
 
   TrainingGraph graph_;
-  Device device_;
+  ModelOptions options_;
   Phase phase_ = Phase::kForward;
   std::string layer_;
   std::vector<bool> needs_grad_;  // by tensor
   std::vector<bool> is_view_;     // by tensor
   std::vector<TensorId> parameters_;
   std::map<std::pair<OpId, std::string>, TensorId> saved_;
+  std::map<TensorId, TensorId> casts_;  // by parameter
   std::optional<Error> error_;
 };
 

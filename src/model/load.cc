@@ -37,6 +37,9 @@ std::vector<BuiltInModel> BuiltInModels() {
 }
 
 Result<TrainingGraph> LoadModel(const std::string& model, const ModelOptions& options) {
+  if (options.autocast && options.device != Device::kCuda) {
+    return Fail("{}: --autocast: expected --device cuda, whose lists of operators it follows", model);
+  }
   switch (SourceOf(model)) {
     case Source::kGraph:
       return ReadGraph(model);

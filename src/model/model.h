@@ -24,6 +24,8 @@ struct ModelOptions {
   std::string optimizer = "sgd";           // see UpdateRules(); "none": no update, no optimizer state
   Device device = Device::kCpu;
   bool assume_elementwise = false;         // an operator we do not know: same shape out as in, saves its inputs
+  bool inference = false;                  // the model's outputs and no more: torch.no_grad(), model.eval()
+  std::optional<DType> autocast;           // kBFloat16 or kFloat16: torch.autocast; of Device::kCuda
 };
 
 struct BuiltInModel {

@@ -44,7 +44,7 @@ TensorId BatchNorm2d(Builder& b, const std::string& name, TensorId x) {
   state.running_mean = b.Buffer("running_mean", channels);
   state.running_var = b.Buffer("running_var", channels);
   TensorId batches = b.Buffer("num_batches_tracked", {}, DType::kInt64);
-  b.InPlace("add_", batches, {{"other", std::int64_t{1}}});
+  if (!b.inference()) b.InPlace("add_", batches, {{"other", std::int64_t{1}}});
   return op::BatchNorm(b, x, state);
 }
 

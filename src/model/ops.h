@@ -89,7 +89,7 @@ TensorId BatchNorm(Builder& b, TensorId x, const BatchNormState& state);
 TensorId LayerNorm(Builder& b, TensorId x, TensorId weight, TensorId bias);  // over as many last axes as weight has
 TensorId Upsample(Builder& b, const std::string& kind, TensorId x, std::int64_t height, std::int64_t width);
 
-// ---- Random masks, in training mode (ops_random.cc); nothing for p = 0
+// ---- Random masks (ops_random.cc); nothing for p = 0 and in inference
 TensorId Dropout(Builder& b, TensorId x, double p);
 TensorId DropoutInPlace(Builder& b, TensorId x, double p);
 TensorId StochasticDepth(Builder& b, TensorId x, double p);  // drops whole images ("row" mode)
@@ -112,6 +112,6 @@ struct LstmWeights {
 TensorId Lstm(Builder& b, TensorId x, const std::vector<LstmWeights>& layers, double dropout);
 
 // ---- Losses (ops_loss.cc)
-TensorId CrossEntropy(Builder& b, TensorId logits, TensorId target);  // class axis 1; mean; any number of axes
+TensorId CrossEntropy(Builder& b, TensorId logits, TensorId target);  // class axis 1; mean; the logits in inference
 
 }  // namespace ebbtide::model::op

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cassert>
 
+#include "model/autocast_rules.h"
 #include "model/ops.h"
 
 namespace ebbtide::model::op {
@@ -56,6 +57,7 @@ Arguments PoolArguments(TensorId x, const PoolOptions& options) {
 }  // namespace
 
 TensorId Convolution(Builder& b, TensorId x, TensorId weight, TensorId bias, const ConvOptions& options) {
+  Autocast(b, "convolution", {&x, &weight, &bias});
   const Dims in = b.shape(x), kernel = b.shape(weight);
   Dims out = {in[0], options.transposed ? kernel[1] * options.groups : kernel[0]};
   for (std::size_t axis = 2; axis < in.size(); ++axis) {
@@ -102,14 +104,16 @@ TensorId AdaptiveAvgPool2d(Builder& b, TensorId x, std::int64_t height, std::int
 }
 
 TensorId BatchNorm(Builder& b, TensorId x, const BatchNormState& state) {
-  OutputSpec per_channel{{b.dim(x, 1)}, DType::kFloat32};
+  const bool training = !b.inference();
+  OutputSpec per_channel{{training ? b.dim(x, 1) : 0}, DType::kFloat32};
   Arguments arguments = {{"input", x},
                          {"weight", state.weight},
                          {"bias", state.bias},
                          {"running_mean", state.running_mean},
                          {"running_var", state.running_var},
-                         {"training", true}};
-  CallOptions updates{{state.running_mean, state.running_var}};
+                         {"training", training}};
+  CallOptions updates;
+  if (training) updates.mutated = {state.running_mean, state.running_var};
   OutputSpec result{b.shape(x), b.at(x).dtype};
   // cuDNN's reserve buffer is empty for the NCHW layout that torch uses by default.
   if (b.on_cuda()) {
@@ -119,6 +123,7 @@ TensorId BatchNorm(Builder& b, TensorId x, const BatchNormState& state) {
 }
 
 TensorId LayerNorm(Builder& b, TensorId x, TensorId weight, TensorId bias) {
+  Autocast(b, "layer_norm", {&x, &weight, &bias});
   Dims normalized = b.shape(weight);
   Dims statistics = b.shape(x);
   std::fill(statistics.end() - normalized.size(), statistics.end(), 1);
@@ -128,6 +133,7 @@ TensorId LayerNorm(Builder& b, TensorId x, TensorId weight, TensorId bias) {
 }
 
 TensorId Upsample(Builder& b, const std::string& kind, TensorId x, std::int64_t height, std::int64_t width) {
+  Autocast(b, kind, {&x});
   Dims shape = b.shape(x);
   shape[shape.size() - 2] = height;
   shape[shape.size() - 1] = width;

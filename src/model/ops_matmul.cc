@@ -1,26 +1,31 @@
 // Matrix products, down to the mm, bmm and addmm that torch.matmul and nn.functional.linear call.
 #include <cassert>
 
+#include "model/autocast_rules.h"
 #include "model/ops.h"
 
 namespace ebbtide::model::op {
 
 TensorId Mm(Builder& b, TensorId x, TensorId y) {
+  Autocast(b, "mm", {&x, &y});
   assert(b.dim(x, 1) == b.dim(y, 0));
   return b.CallOne("mm", {{"self", x}, {"mat2", y}}, {{b.dim(x, 0), b.dim(y, 1)}, b.at(x).dtype});
 }
 
 TensorId Bmm(Builder& b, TensorId x, TensorId y) {
+  Autocast(b, "bmm", {&x, &y});
   assert(b.dim(x, 0) == b.dim(y, 0) && b.dim(x, 2) == b.dim(y, 1));
   return b.CallOne("bmm", {{"self", x}, {"mat2", y}}, {{b.dim(x, 0), b.dim(x, 1), b.dim(y, 2)}, b.at(x).dtype});
 }
 
 TensorId Addmm(Builder& b, TensorId bias, TensorId x, TensorId y) {
+  Autocast(b, "addmm", {&bias, &x, &y});
   assert(b.dim(x, 1) == b.dim(y, 0));
   return b.CallOne("addmm", {{"self", bias}, {"mat1", x}, {"mat2", y}}, {{b.dim(x, 0), b.dim(y, 1)}, b.at(x).dtype});
 }
 
 TensorId Linear(Builder& b, TensorId x, TensorId weight, TensorId bias) {
+  Autocast(b, "linear", {&x, &weight, &bias});
   Dims shape = b.shape(x);
   shape.back() = b.dim(weight, 0);
   if (!bias.valid()) return Matmul(b, x, T(b, weight));
@@ -32,6 +37,7 @@ TensorId Linear(Builder& b, TensorId x, TensorId weight, TensorId bias) {
 }
 
 TensorId Matmul(Builder& b, TensorId x, TensorId y) {
+  Autocast(b, "matmul", {&x, &y});
   const Dims left = b.shape(x), right = b.shape(y);
   if (left.size() == 2 && right.size() == 2) return Mm(b, x, y);
   if (right.size() == 2) {  // all leading axes of x are rows

@@ -1,4 +1,5 @@
 // Element-wise operators: broadcasting, layout of the result as torch's iterator chooses it.
+#include "model/autocast_rules.h"
 #include "model/ops.h"
 
 namespace ebbtide::model::op {
@@ -45,6 +46,7 @@ TensorId Pointwise(Builder& b, const std::string& kind, const std::vector<Tensor
 }
 
 TensorId Unary(Builder& b, const std::string& kind, TensorId x, Arguments arguments) {
+  Autocast(b, kind, {&x});
   return b.CallOne(kind, Prepend({{"self", x}}, std::move(arguments)), ResultOf(b, {x}));
 }
 
@@ -61,6 +63,7 @@ TensorId UnaryInPlaceKeepingInput(Builder& b, const std::string& kind, TensorId 
 }
 
 TensorId Binary(Builder& b, const std::string& kind, TensorId x, TensorId y, Arguments arguments) {
+  Autocast(b, kind, {&x, &y});
   return b.CallOne(kind, Prepend({{"self", x}, {"other", y}}, std::move(arguments)), ResultOf(b, {x, y}));
 }
 
@@ -96,11 +99,13 @@ TensorId Gelu(Builder& b, TensorId x) { return Unary(b, "gelu", x, {{"approximat
 TensorId GeluTanh(Builder& b, TensorId x) { return Unary(b, "gelu", x, {{"approximate", std::string("tanh")}}); }
 
 TensorId Softmax(Builder& b, TensorId x, std::int64_t dim) {
-  return b.CallOne("_softmax", {{"self", x}, {"dim", dim}}, {b.shape(x), b.at(x).dtype});
+  DType dtype = AutocastResult(b, "softmax", x);
+  return b.CallOne("_softmax", {{"self", x}, {"dim", dim}}, {b.shape(x), dtype});
 }
 
 TensorId LogSoftmax(Builder& b, TensorId x, std::int64_t dim) {
-  return b.CallOne("_log_softmax", {{"self", x}, {"dim", dim}}, {b.shape(x), b.at(x).dtype});
+  DType dtype = AutocastResult(b, "log_softmax", x);
+  return b.CallOne("_log_softmax", {{"self", x}, {"dim", dim}}, {b.shape(x), dtype});
 }
 
 }  // namespace ebbtide::model::op

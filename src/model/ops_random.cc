@@ -19,7 +19,7 @@ TensorId ScaledMask(Builder& b, TensorId empty, double p) {
 }  // namespace
 
 TensorId Dropout(Builder& b, TensorId x, double p) {
-  if (p == 0) return x;
+  if (p == 0 || b.inference()) return x;
   OutputSpec like = Like(b, x, b.at(x).dtype);
   if (b.on_cuda()) {
     OutputSpec mask = Like(b, x, DType::kBool);
@@ -29,13 +29,13 @@ TensorId Dropout(Builder& b, TensorId x, double p) {
 }
 
 TensorId DropoutInPlace(Builder& b, TensorId x, double p) {
-  if (p == 0) return x;
+  if (p == 0 || b.inference()) return x;
   TensorId empty = b.CallOne("empty_like", {{"self", x}}, Like(b, x, b.at(x).dtype));
   return BinaryInPlace(b, "mul_", x, ScaledMask(b, empty, p));
 }
 
 TensorId StochasticDepth(Builder& b, TensorId x, double p) {
-  if (p == 0) return x;
+  if (p == 0 || b.inference()) return x;
   Dims per_image(b.shape(x).size(), 1);
   per_image[0] = b.dim(x, 0);
   return Mul(b, x, ScaledMask(b, Fill(b, "empty", per_image, b.at(x).dtype), p));

@@ -1,6 +1,7 @@
 // Embeddings, attention and recurrence: the ops whose kernels differ most between CPU and CUDA.
 #include <cmath>
 
+#include "model/autocast_rules.h"
 #include "model/ops.h"
 
 namespace ebbtide::model::op {
@@ -18,21 +19,22 @@ OutputSpec HeadsInterleaved(const Dims& shape, DType dtype) {
   return {shape, dtype, {shape[1] * shape[2] * shape[3], shape[3], shape[1] * shape[3], 1}};
 }
 
-TensorId AdditiveMask(Builder& b, TensorId mask) {
+TensorId AdditiveMask(Builder& b, TensorId mask, DType dtype) {
   if (!mask.valid() || b.at(mask).dtype != DType::kBool) return mask;
-  TensorId minus_infinity = Fill(b, "scalar_tensor", {});
-  TensorId zero = Fill(b, "scalar_tensor", {});
+  TensorId minus_infinity = Fill(b, "scalar_tensor", {}, dtype);
+  TensorId zero = Fill(b, "scalar_tensor", {}, dtype);
   return Where(b, mask, zero, minus_infinity);
 }
 
 // Softmax(q k' / sqrt(d)) v, op by op, for what the fused kernels do not take: on the CPU dropout and learnt masks.
 TensorId AttentionByParts(Builder& b, TensorId query, TensorId key, TensorId value, const AttentionOptions& options) {
-  TensorId mask = AdditiveMask(b, options.mask);
+  const DType dtype = b.at(query).dtype;
+  TensorId mask = AdditiveMask(b, options.mask, dtype);
   double root_scale = std::sqrt(options.scale.value_or(1 / std::sqrt(static_cast<double>(b.dim(query, -1)))));
   TensorId scaled_query = WithScalar(b, "mul", query, root_scale);
   if (options.causal) {
     Dims square{b.dim(query, -2), b.dim(key, -2)};
-    mask = AdditiveMask(b, Unary(b, "tril", Fill(b, "ones", square, DType::kBool)));
+    mask = AdditiveMask(b, Unary(b, "tril", Fill(b, "ones", square, DType::kBool)), dtype);
   }
   TensorId scaled_key = WithScalar(b, "mul", Transpose(b, key, -2, -1), root_scale);
   TensorId scores = Matmul(b, scaled_query, scaled_key);
@@ -61,7 +63,7 @@ Value ScaleArgument(const AttentionOptions& options) { return options.scale ? Va
 TensorId AttentionOnCpu(Builder& b, TensorId query, TensorId key, TensorId value, const AttentionOptions& options,
                         const OutputSpec& result) {
   const Dims& shape = result.shape;
-  TensorId mask = AdditiveMask(b, options.mask);
+  TensorId mask = AdditiveMask(b, options.mask, result.dtype);
   OutputSpec log_sum_exp{{shape[0], shape[1], shape[2]}, DType::kFloat32, {shape[1] * shape[2], 1, shape[1]}};
   return b.Call("_scaled_dot_product_flash_attention_for_cpu",
                 {{"query", query},
@@ -90,15 +92,15 @@ TensorId AttentionOnCuda(Builder& b, TensorId query, TensorId key, TensorId valu
                    {"scale", ScaleArgument(options)}},
                   {result, {{shape[0], shape[1], shape[2]}, DType::kFloat32}, {{2}, DType::kInt64}, seed}, random)[0];
   }
-  TensorId bias = AlignedBias(b, AdditiveMask(b, options.mask), {shape[0], shape[1], shape[2], b.dim(key, 2)});
+  TensorId bias = AlignedBias(b, AdditiveMask(b, options.mask, result.dtype), {shape[0], shape[1], shape[2], b.dim(key, 2)});
   // Row statistics are kept for a multiple of 32 queries.
-  std::int64_t rows = (shape[2] + 31) / 32 * 32;
+  std::int64_t rows = b.inference() ? 0 : (shape[2] + 31) / 32 * 32;
   return b.Call("_scaled_dot_product_efficient_attention",
                 {{"query", query},
                  {"key", key},
                  {"value", value},
                  {"attn_bias", bias},
-                 {"compute_log_sumexp", true},
+                 {"compute_log_sumexp", !b.inference()},
                  {"dropout_p", options.dropout},
                  {"is_causal", options.causal},
                  {"scale", ScaleArgument(options)}},
@@ -107,7 +109,10 @@ TensorId AttentionOnCuda(Builder& b, TensorId query, TensorId key, TensorId valu
 
 }  // namespace
 
-TensorId Attention(Builder& b, TensorId query, TensorId key, TensorId value, const AttentionOptions& options) {
+TensorId Attention(Builder& b, TensorId query, TensorId key, TensorId value, const AttentionOptions& in_training) {
+  AttentionOptions options = in_training;
+  Autocast(b, "scaled_dot_product_attention", {&query, &key, &value, &options.mask});
+  if (b.inference()) options.dropout = 0;
   Dims shape = b.shape(query);
   shape[3] = b.dim(value, 3);
   DType dtype = b.at(query).dtype;
@@ -144,10 +149,12 @@ TensorId LstmOnCuda(Builder& b, TensorId x, const std::vector<LstmWeights>& laye
                     double dropout) {
   std::int64_t length = b.dim(x, 0), batch = b.dim(x, 1), hidden = b.dim(layers[0].hidden, 1);
   std::int64_t depth = static_cast<std::int64_t>(layers.size());
+  Autocast(b, "_cudnn_rnn", {&x, &hx, &cx});
   std::vector<TensorId> weights;
   std::int64_t weight_count = 0;
   for (const LstmWeights& layer : layers) {
     for (TensorId id : {layer.input, layer.hidden, layer.input_bias, layer.hidden_bias}) {
+      Autocast(b, "_cudnn_rnn", {&id});
       weights.push_back(id);
       weight_count += ElementCount(b.shape(id));
     }

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cassert>
 
+#include "model/autocast_rules.h"
 #include "model/ops.h"
 
 namespace ebbtide::model::op {
@@ -227,7 +228,8 @@ TensorId Mean(Builder& b, TensorId x, Dims dims, bool keep_dims) {
 
 TensorId Sum(Builder& b, TensorId x, Dims dims, bool keep_dims) {
   Dims shape = Reduced(b.shape(x), dims, keep_dims);
-  return b.CallOne("sum", {{"self", x}, {"dim", dims}, {"keepdim", keep_dims}}, {shape, b.at(x).dtype});
+  DType dtype = AutocastResult(b, "sum", x);
+  return b.CallOne("sum", {{"self", x}, {"dim", dims}, {"keepdim", keep_dims}}, {shape, dtype});
 }
 
 TensorId Arange(Builder& b, std::int64_t count) {

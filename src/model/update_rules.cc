@@ -217,17 +217,46 @@ Status CheckSums(const TrainingGraph& graph) {
   return Fail("{}: the step would take more than 2^60 bytes or operations; expected smaller sizes", graph.name);
 }
 
+// torch.amp.GradScaler, for gradients too small for float16: the loss times a number, the gradients divided by it.
+bool IsScaled(const Builder& b) { return b.options().autocast == DType::kFloat16; }
+
+TensorId Scaled(Builder& b, TensorId loss) {
+  if (!IsScaled(b)) return loss;
+  b.set_layer("");
+  return op::Mul(b, loss, b.Buffer("grad_scaler.scale", {}));
+}
+
+void RecordUnscaling(Builder& b, const ParameterGradients& gradients) {
+  if (!IsScaled(b) || b.options().optimizer == "none") return;
+  b.set_phase(Phase::kUpdate);
+  b.set_layer("");
+  TensorList all;
+  for (auto [parameter, gradient] : gradients) all.ids.push_back(gradient);
+  TensorId found_inf = op::Fill(b, "full", {}), inverse = op::Fill(b, "reciprocal", {});
+  std::vector<TensorId> mutated = all.ids;
+  mutated.push_back(found_inf);
+  b.Call("_amp_foreach_non_finite_check_and_unscale_",
+         {{"self", all}, {"found_inf", found_inf}, {"inv_scale", inverse}}, {}, {.mutated = mutated});
+}
+
 }  // namespace
 
 Result<TrainingGraph> FinishStep(Builder builder, TensorId loss, const ModelOptions& options) {
   if (builder.error()) return Within(builder.graph().name, *builder.error());
-  ParameterGradients gradients = RecordBackward(builder, loss);
-  EBB_RETURN_IF_ERROR(RecordUpdate(builder, gradients, options.optimizer));
+  ParameterGradients gradients;
+  builder.EndForward();
+  if (!options.inference) {
+    gradients = RecordBackward(builder, Scaled(builder, loss));
+    RecordUnscaling(builder, gradients);
+    EBB_RETURN_IF_ERROR(RecordUpdate(builder, gradients, options.optimizer));
+  }
   TrainingGraph graph = std::move(builder.graph());
   AssignStorageKinds(graph, gradients);
   graph.outputs = {loss};
   graph.meta["framework"] = "pytorch";
-  graph.meta["optimizer"] = options.optimizer;
+  graph.meta["optimizer"] = options.inference ? "none" : options.optimizer;
+  if (options.autocast) graph.meta["autocast"] = Name(*options.autocast);
+  if (options.inference) graph.meta["step"] = "inference";
   graph.meta["batch_size"] = std::to_string(options.batch_size);
   EBB_RETURN_IF_ERROR(CheckSums(graph));
   return graph;

@@ -60,7 +60,7 @@ class BackwardTest : public ::testing::Test {
 
   StorageId StorageOf(TensorId id) const { return b.at(id).storage; }
 
-  Builder b{"test", Device::kCpu};
+  Builder b{"test", ModelOptions{}};
   ParameterGradients gradients;
   std::vector<const Op*> backward;
   TensorId arriving;  // the gradient of what the mean was taken of

@@ -20,8 +20,11 @@ PROGRAM = os.environ.get("EBBTIDE_PROGRAM") or str(pathlib.Path(__file__).resolv
 
 
 def inspect(model, **sizes):
-    """What `ebbtide inspect --json` says. Sizes are named as in Python: batch_size=2."""
-    flags = [word for name, value in sizes.items() for word in ("--" + name.replace("_", "-"), str(value))]
+    """What `ebbtide inspect --json` says. Flags are named as in Python: batch_size=2, inference=True, freeze=["a*", "b*"]."""
+    flags = []
+    for name, value in sizes.items():
+        flag = "--" + name.replace("_", "-")
+        flags += [flag] if value is True else [w for v in (value if isinstance(value, list) else [value]) for w in (flag, str(v))]
     done = subprocess.run([PROGRAM, "inspect", str(model), "--json", *flags], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

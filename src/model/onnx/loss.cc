@@ -1,5 +1,7 @@
 #include "model/onnx/loss.h"
 
+#include <algorithm>
+
 #include "base/json_text.h"
 #include "model/ops.h"
 
@@ -22,9 +24,23 @@ TensorId LossOf(Builder& b, TensorId output, const std::string& labels) {
 
 }  // namespace
 
+std::vector<TensorId> OutputTensors(const Lowering& state) {
+  std::vector<TensorId> outputs;
+  for (ValueId id : state.file.outputs) {
+    const TensorId output = state.values[id].tensor;
+    if (output.valid() && std::ranges::find(outputs, output) == outputs.end()) outputs.push_back(output);
+  }
+  return outputs;
+}
+
 Result<TensorId> MakeLoss(Lowering& state) {
   Builder& b = state.b;
   b.set_layer("");
+  if (b.inference()) {
+    const std::vector<TensorId> outputs = OutputTensors(state);
+    if (outputs.empty()) return Fail("no output is a tensor: expected a model with one");
+    return outputs[0];
+  }
   TensorId loss, first;
   int count = 0;
   for (ValueId id : state.file.outputs) {

@@ -41,7 +41,7 @@ Lowering::Lowering(const File& file, const ModelOptions& options)
       options(options),
       analysis(Analyze(file)),
       is_parameter(FindParameters(file, analysis)),
-      b(file.name, options.device),
+      b(file.name, options),
       values(file.values.size()) {
   for (std::size_t id = 0; id < values.size(); ++id) {
     if (file.initializers[id] && !is_parameter[id]) values[id].contents = file.initializers[id]->contents;

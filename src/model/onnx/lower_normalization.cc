@@ -1,5 +1,5 @@
-// Normalisation. Batch norm is always the one of training: it computes the batch's statistics and updates the running
-// ones, which are buffers of their layer.
+// Normalisation. Batch norm is that of the step, whatever the mode the file was made in: in training it computes the
+// batch's statistics and updates the running ones, which are buffers of their layer.
 #include "model/onnx/lower.h"
 #include "model/ops.h"
 
@@ -46,7 +46,7 @@ Status BatchNormalization(Call& call) {
   state.running_var = b.Buffer(call.NameOf(4), channels, dtype);
   b.set_layer(layer);
   TensorId batches = b.Buffer("num_batches_tracked", {}, DType::kInt64);
-  b.InPlace("add_", batches, {{"other", std::int64_t{1}}});
+  if (!b.inference()) b.InPlace("add_", batches, {{"other", std::int64_t{1}}});
   if (call.Wants(1)) EBB_RETURN_IF_ERROR(call.Set(1, state.running_mean));
   if (call.Wants(2)) EBB_RETURN_IF_ERROR(call.Set(2, state.running_var));
   return call.Set(0, op::BatchNorm(b, x, state));

@@ -32,6 +32,7 @@ Result<TrainingGraph> Build(const std::string& name, const std::string& structur
   state.b.graph().meta["opset"] = std::to_string(file.opset);
   if (!file.producer.empty()) state.b.graph().meta["producer"] = file.producer;
   EBB_ASSIGN_OR_RETURN(TrainingGraph graph, FinishStep(std::move(state.b), loss, options));
+  if (options.inference) graph.outputs = OutputTensors(state);
   if (Status status = Check(graph); !status) return Within("the training graph", status.error());
   return graph;
 }

@@ -18,12 +18,14 @@ TensorId SelfAttention(Builder& b, TensorId x, TensorId mask) {
   };
   TensorId query = heads("q_proj"), key = heads("k_proj"), value = heads("v_proj");
   query = split(query), key = split(key), value = split(value);
+  const DType dtype = b.at(value).dtype;
+  query = op::Cast(b, query, DType::kFloat32), key = op::Cast(b, key, DType::kFloat32);
   TensorId scores = op::Matmul(b, query, op::Transpose(b, key, -1, -2));
   std::int64_t length = b.dim(x, 1);
   visible = op::Slice(b, op::Slice(b, visible, 2, 0, length), 3, 0, length);
-  scores = op::Where(b, visible, scores, op::Fill(b, "full", {}));
+  scores = op::Where(b, visible, scores, op::Fill(b, "full", {}, b.at(scores).dtype));
   scores = op::Add(b, scores, mask);
-  TensorId out = op::Matmul(b, op::Softmax(b, scores, -1), value);
+  TensorId out = op::Matmul(b, op::Cast(b, op::Softmax(b, scores, -1), dtype), value);
   out = op::Contiguous(b, op::Permute(b, out, {0, 2, 1, 3}));
   return nn::Linear(b, "out_proj", op::Flatten(b, out, 2, 3), kWidth);
 }

@@ -56,6 +56,23 @@ TensorId AuxiliaryScores(Builder& b, TensorId x, std::int64_t classes) {
   return nn::Linear(b, "fc", op::Flatten(b, op::AdaptiveAvgPool2d(b, x, 1, 1), 1), classes);
 }
 
+// In inference the auxiliary classifier is not called, but its weights are there.
+TensorId UnusedAuxiliary(Builder& b, std::int64_t classes) {
+  auto layer = b.Enter("AuxLogits");
+  auto conv = [&](const std::string& name, Dims shape) {
+    auto inner = b.Enter(name);
+    for (const char* vector : {"bn.weight", "bn.bias"}) b.Parameter(vector, {shape[0]});
+    for (const char* vector : {"bn.running_mean", "bn.running_var"}) b.Buffer(vector, {shape[0]});
+    b.Buffer("bn.num_batches_tracked", {}, DType::kInt64);
+    b.Parameter("conv.weight", std::move(shape));
+  };
+  conv("conv0", {128, 768, 1, 1});
+  conv("conv1", {768, 128, 5, 5});
+  b.Parameter("fc.weight", {classes, 768});
+  b.Parameter("fc.bias", {classes});
+  return {};
+}
+
 TensorId InceptionV3(Builder& b, const Sizes& sizes) {
   const op::PoolOptions pool{.kernel = {3, 3}, .stride = {2, 2}};
   auto [x, labels] = ImageInput(b, sizes);
@@ -73,12 +90,13 @@ TensorId InceptionV3(Builder& b, const Sizes& sizes) {
   x = JoinBranches(b, "Mixed_6c", x, BlockC(160));
   x = JoinBranches(b, "Mixed_6d", x, BlockC(160));
   x = JoinBranches(b, "Mixed_6e", x, BlockC(192));
-  TensorId auxiliary = AuxiliaryScores(b, x, sizes.classes);
+  TensorId auxiliary = b.inference() ? UnusedAuxiliary(b, sizes.classes) : AuxiliaryScores(b, x, sizes.classes);
   x = JoinBranches(b, "Mixed_7a", x, BlockD());
   x = JoinBranches(b, "Mixed_7b", x, BlockE());
   x = JoinBranches(b, "Mixed_7c", x, BlockE());
   x = op::Flatten(b, op::Dropout(b, op::AdaptiveAvgPool2d(b, x, 1, 1), 0.5), 1);
   TensorId loss = op::CrossEntropy(b, nn::Linear(b, "fc", x, sizes.classes), labels);
+  if (b.inference()) return loss;
   return op::Add(b, loss, op::WithScalar(b, "mul", op::CrossEntropy(b, auxiliary, labels), 0.4));
 }
 

@@ -4,7 +4,7 @@ namespace ebbtide::model::zoo {
 
 TokenBatch TokenInput(Builder& b, const Sizes& sizes) {
   TensorId tokens = b.Input("input_ids", {sizes.batch, sizes.seq_len}, DType::kInt64);
-  return {tokens, b.Input("labels", {sizes.batch, sizes.seq_len}, DType::kInt64)};
+  return {tokens, b.Label("labels", {sizes.batch, sizes.seq_len})};
 }
 
 TensorId Positions(Builder& b, std::int64_t length) {
@@ -41,10 +41,13 @@ TensorId CausalMask(Builder& b, std::int64_t batch, std::int64_t length, std::in
 TensorId RmsNorm(Builder& b, const std::string& name, TensorId x, bool offset) {
   auto layer = b.Enter(name);
   TensorId weight = b.Parameter("weight", {b.dim(x, -1)});
+  const DType dtype = b.at(x).dtype;
+  x = op::Cast(b, x, DType::kFloat32);
   TensorId variance = op::Mean(b, op::Unary(b, "pow", x, {{"exponent", std::int64_t{2}}}), {-1}, true);
   TensorId scale = op::Unary(b, "rsqrt", op::WithScalar(b, "add", variance, 1e-6));
   TensorId normed = op::Mul(b, x, scale);
-  return offset ? op::Mul(b, normed, op::WithScalar(b, "add", weight, 1)) : op::Mul(b, weight, normed);
+  if (offset) return op::Cast(b, op::Mul(b, normed, op::WithScalar(b, "add", weight, 1)), dtype);
+  return op::Mul(b, weight, op::Cast(b, normed, dtype));
 }
 
 TensorId NewGelu(Builder& b, TensorId x) {
@@ -60,11 +63,14 @@ TensorId TiedScores(Builder& b, TensorId x, TensorId embedding) {
 }
 
 TensorId TokenLoss(Builder& b, TensorId logits, TensorId labels) {
+  if (b.inference()) return logits;
   TensorId scores = op::Reshape(b, logits, {-1, b.dim(logits, -1)});
   return op::CrossEntropy(b, scores, op::Reshape(b, labels, {-1}));
 }
 
 TensorId NextTokenLoss(Builder& b, TensorId logits, TensorId labels) {
+  if (b.inference()) return logits;
+  logits = op::Cast(b, logits, DType::kFloat32);
   TensorId padded = op::ConstantPad(b, labels, {0, 1});
   TensorId shifted = op::Slice(b, padded, 1, 1, b.dim(padded, 1));
   return TokenLoss(b, logits, op::Contiguous(b, shifted));

@@ -40,7 +40,7 @@ TensorId NewGelu(Builder& b, TensorId x);
 // Scores of every word at every place: x times the transposed embedding, without bias.
 TensorId TiedScores(Builder& b, TensorId x, TensorId embedding);
 
-// Cross-entropy over the places of [batch, length, words].
+// Cross-entropy over the places of [batch, length, words]; the scores themselves in inference.
 TensorId TokenLoss(Builder& b, TensorId logits, TensorId labels);
 // The same against the labels one place further on.
 TensorId NextTokenLoss(Builder& b, TensorId logits, TensorId labels);

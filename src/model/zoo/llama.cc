@@ -70,7 +70,8 @@ TensorId CappedAttention(Builder& b, TensorId query, TensorId key, TensorId valu
   TensorId scores = op::Matmul(b, query, op::Transpose(b, key, 2, 3));
   scores = op::WithScalar(b, "mul", scores, 1 / std::sqrt(static_cast<double>(b.dim(query, -1))));
   scores = op::Add(b, Capped(b, scores, kGemmaScoreCap), mask);
-  return op::Matmul(b, op::Softmax(b, scores, -1), value);
+  scores = op::Softmax(b, op::Cast(b, scores, DType::kFloat32), -1);
+  return op::Matmul(b, op::Cast(b, scores, b.at(query).dtype), value);
 }
 
 TensorId SelfAttention(Builder& b, TensorId x, const Decoder& model, const Rotary& positions, TensorId mask) {

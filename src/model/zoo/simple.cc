@@ -8,7 +8,7 @@ namespace {
 
 TensorId Mlp(Builder& b, const Sizes& sizes) {
   TensorId x = b.Input("features", {sizes.batch, sizes.widths.front()});
-  TensorId labels = b.Input("labels", {sizes.batch}, DType::kInt64);
+  TensorId labels = b.Label("labels", {sizes.batch});
   for (std::size_t i = 1; i < sizes.widths.size(); ++i) {
     if (i > 1) x = op::Relu(b, x);
     x = nn::Linear(b, std::to_string(2 * (i - 1)), x, sizes.widths[i]);
@@ -21,7 +21,7 @@ TensorId LstmLanguageModel(Builder& b, const Sizes& sizes) {
   constexpr int kLayers = 2;
   constexpr double kDropout = 0.5;
   TensorId tokens = b.Input("tokens", {sizes.batch, sizes.seq_len}, DType::kInt64);
-  TensorId targets = b.Input("targets", {sizes.batch, sizes.seq_len}, DType::kInt64);
+  TensorId targets = b.Label("targets", {sizes.batch, sizes.seq_len});
   TensorId x = nn::Embedding(b, "embedding", tokens, kVocabulary, kWidth);
   {
     auto layer = b.Enter("lstm");
@@ -37,6 +37,7 @@ TensorId LstmLanguageModel(Builder& b, const Sizes& sizes) {
     x = op::Transpose(b, op::Lstm(b, x, weights, kDropout), 0, 1);
   }
   TensorId logits = nn::Linear(b, "output", x, kVocabulary);
+  if (b.inference()) return logits;
   return op::CrossEntropy(b, op::Flatten(b, logits, 0, 1), op::Flatten(b, targets, 0, 1));
 }
 

@@ -94,7 +94,7 @@ TensorId Attention(Builder& b, TensorId x, const T5& model, Stack& stack, bool c
 TensorId FeedForward(Builder& b, TensorId x, const T5& model) {
   auto layer = b.Enter("DenseReluDense");
   x = op::Dropout(b, op::Relu(b, nn::Linear(b, "wi", x, model.hidden, false)), kDropout);
-  return nn::Linear(b, "wo", x, model.width, false);
+  return nn::Linear(b, "wo", op::Cast(b, x, DType::kFloat32), model.width, false);  // in the type of its weight
 }
 
 TensorId Block(Builder& b, TensorId x, const T5& model, Stack& stack) {
@@ -134,7 +134,9 @@ TensorId Forward(Builder& b, const Sizes& sizes, const T5& model) {
   auto [tokens, labels] = TokenInput(b, sizes);
   TensorId words = nn::EmbeddingWeight(b, "shared", kWords, model.width);
   TensorId encoded = RunStack(b, tokens, words, model, {.is_decoder = false});
-  TensorId x = RunStack(b, ShiftRight(b, labels), words, model, {.is_decoder = true, .encoded = encoded});
+  TensorId decoded = b.inference() ? b.Input("decoder_input_ids", {sizes.batch, sizes.seq_len}, DType::kInt64)
+                                   : ShiftRight(b, labels);
+  TensorId x = RunStack(b, decoded, words, model, {.is_decoder = true, .encoded = encoded});
   x = op::WithScalar(b, "mul", x, 1 / std::sqrt(static_cast<double>(model.width)));
   return TokenLoss(b, TiedScores(b, x, words), labels);
 }

@@ -24,7 +24,7 @@ TensorId UNet(Builder& b, const Sizes& sizes) {
                        1 << (kLevels - 1), kLevels - 1));
   }
   TensorId x = b.Input("images", {sizes.batch, 3, sizes.image, sizes.image});
-  TensorId labels = b.Input("labels", {sizes.batch, sizes.image, sizes.image}, DType::kInt64);
+  TensorId labels = b.Label("labels", {sizes.batch, sizes.image, sizes.image});
   std::vector<TensorId> skips;
   for (int level = 0; level < kLevels; ++level) {
     if (level > 0) x = op::MaxPool2d(b, x, {.kernel = {2, 2}});

@@ -92,7 +92,7 @@ Result<Sizes> SizesFor(const Member& member, const ModelOptions& options) {
 
 Result<TrainingGraph> Build(const Member& member, const ModelOptions& options) {
   EBB_ASSIGN_OR_RETURN(Sizes sizes, SizesFor(member, options));
-  Builder builder(member.name, options.device);
+  Builder builder(member.name, options);
   TensorId loss = member.forward(builder, sizes);
   builder.graph().meta["source"] = "built in";
   return FinishStep(std::move(builder), loss, options);
@@ -100,7 +100,7 @@ Result<TrainingGraph> Build(const Member& member, const ModelOptions& options) {
 
 ImageBatch ImageInput(Builder& b, const Sizes& sizes) {
   TensorId images = b.Input("images", {sizes.batch, 3, sizes.image, sizes.image});
-  return {images, b.Input("labels", {sizes.batch}, DType::kInt64)};
+  return {images, b.Label("labels", {sizes.batch})};
 }
 
 }  // namespace ebbtide::model::zoo
