@@ -118,13 +118,13 @@ std::string MarkLine(const MemoryTimeline& timeline, std::size_t width, const Te
   const std::string_view tick = terminal.unicode ? "╵" : "|";
   std::string out;
   std::size_t filled = 0;
-  for (std::size_t i = 0; i < timeline.marks.size(); ++i) {
+  for (std::size_t i = 1; i < timeline.marks.size(); ++i) {
     const auto column = [&](std::int64_t at) {
       return static_cast<std::size_t>(static_cast<double>(at) / static_cast<double>(timeline.events) *
                                       static_cast<double>(width));
     };
-    const std::size_t begin = column(timeline.marks[i].at);
-    const std::size_t end = i + 1 < timeline.marks.size() ? column(timeline.marks[i + 1].at) : width;
+    const std::size_t begin = column(timeline.marks[i - 1].at);
+    const std::size_t end = std::min(column(timeline.marks[i].at), width);
     if (begin < filled || end <= begin) continue;
     out += std::string(begin - filled, ' ');
     const std::string label = std::string(tick) + timeline.marks[i].label;

@@ -93,8 +93,12 @@ MemoryTimeline EstimateTimeline(const Prediction& prediction) {
   for (const estimate::Level& level : estimate.timeline.reserved) {
     timeline.reserved.push_back({level.at, level.reserved});
   }
-  for (std::size_t i = 0; i < estimate.timeline.iterations.size(); ++i) {
-    timeline.marks.push_back({estimate.timeline.iterations[i], fmt::format("iteration {}", i + 1)});
+  // A mark is where its part ends.
+  const std::vector<std::int64_t>& begins = estimate.timeline.iterations;
+  if (!begins.empty()) timeline.marks.push_back({begins.front(), "start"});
+  for (std::size_t i = 0; i < begins.size(); ++i) {
+    const std::int64_t end = i + 1 < begins.size() ? begins[i + 1] : timeline.events;
+    timeline.marks.push_back({end, fmt::format("iteration {}", i + 1)});
   }
   if (!estimate.fits) {
     timeline.failures.push_back(fmt::format("does not fit {}: it lacks {}; shown is a device that is large enough",
