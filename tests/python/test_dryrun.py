@@ -131,7 +131,7 @@ time.sleep(60)
 
 
 def test_an_interrupt_is_the_program_s_to_handle():
-    code = "print('ready', flush=True)\ntry:\n  import time; time.sleep(60)\nexcept KeyboardInterrupt: print('bye'); raise SystemExit(9)"
+    code = "import time\ntry:\n  print('ready', flush=True); time.sleep(60)\nexcept KeyboardInterrupt: print('bye'); raise SystemExit(9)"
     process = subprocess.Popen([PROGRAM, "dryrun", "-q", "--", sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
     assert process.stdout.readline() == "ready\n"
     process.send_signal(signal.SIGINT)
