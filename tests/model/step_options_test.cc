@@ -38,13 +38,13 @@ TEST(StepOptions, InferenceEndsWithTheOutputs) {
 }
 
 // Saved: the input's copy 2*3*2, the hidden layer 2*4*2, the second weight's copy 5*4*2, all of two bytes an element;
-// the log-probabilities 2*5*2 and, for the loss, 2*5*4 in float32; its total weight, 4. The first weight's copy is not: no gradient
-// goes to the input.
+// the log-probabilities 2*5*2 and, for the loss, 2*5*4 in float32; its total weight and the loss itself, which backward
+// begins from, 4 each. The first weight's copy is not: no gradient goes to the input.
 TEST(StepOptions, AutocastSavesLowPrecision) {
   ModelOptions options = SmallPerceptron();
   options.autocast = DType::kBFloat16;
   const TrainingGraph graph = Built(options);
-  EXPECT_EQ(Summarize(graph, 0).saved_bytes, 2 * 3 * 2 + 2 * 4 * 2 + 5 * 4 * 2 + 2 * 5 * 2 + 2 * 5 * 4 + 4);
+  EXPECT_EQ(Summarize(graph, 0).saved_bytes, 2 * 3 * 2 + 2 * 4 * 2 + 5 * 4 * 2 + 2 * 5 * 2 + 2 * 5 * 4 + 4 + 4);
   for (const Storage& storage : graph.storages) {
     if (storage.kind != StorageKind::kGradient) continue;
     const auto tensor = std::ranges::find_if(
