@@ -132,7 +132,9 @@ time.sleep(60)
 
 def test_an_interrupt_is_the_program_s_to_handle():
     code = "import time\ntry:\n  print('ready', flush=True); time.sleep(60)\nexcept KeyboardInterrupt: print('bye'); raise SystemExit(9)"
-    process = subprocess.Popen([PROGRAM, "dryrun", "-q", "--", sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    # Shells start what runs in the background with interrupts ignored, and that is inherited.
+    process = subprocess.Popen([PROGRAM, "dryrun", "-q", "--", sys.executable, "-c", code], stdout=subprocess.PIPE, text=True,
+                               preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
     assert process.stdout.readline() == "ready\n"
     process.send_signal(signal.SIGINT)
     assert process.communicate()[0] == "bye\n"
