@@ -49,6 +49,7 @@ class Dryrun:
         listed = subprocess.run([ROOT / "build" / "ebbtide", "gpus", "--json"], check=True, capture_output=True, text=True)
         self.gpus = {gpu["product"]: gpu["name"] for gpu in json.loads(listed.stdout)["gpus"]}
         self.done = {}
+        self.loaded_code = 0  # the one constant in a prediction
 
     def command(self, row):
         if row["gpu"] not in self.gpus:
@@ -73,6 +74,7 @@ class Dryrun:
             if answer["exit_code"] != 0 and not answer["oom"]:
                 raise BadInput(f"{row['path']}: the job failed: {run.stderr.strip()[-500:]}")
             rise = answer["total_bytes"] - answer["context_bytes"] - first_reading(run.stderr)
+            self.loaded_code = answer["loaded_code_bytes"]
             self.done[command] = rise, answer["oom"]
         return self.done[command]
 
@@ -105,6 +107,17 @@ def summary(errors, models):
         "too_low_share": sum(e < 0 for e in errors) / len(errors),
         "median_of_model_medians": statistics.median(statistics.median(v) for v in by_model.values()),
     }
+
+
+def leave_one_out(rows, predictions, constant):
+    """The errors where the constant in each prediction is what the other models' rows say it is: the median of what was
+    measured beyond the rest. None where there is one model only."""
+    beyond = [int(row["ground_bytes"]) - (p - constant) for row, p in zip(rows, predictions)]
+    models = [row["model"] for row in rows]
+    if len(set(models)) < 2:
+        return None
+    fitted = {model: statistics.median(b for b, m in zip(beyond, models) if m != model) for model in set(models)}
+    return [error(p - constant + fitted[row["model"]], row) for row, p in zip(rows, predictions)]
 
 
 def is_image_model(row):
@@ -164,6 +177,11 @@ def main():
             "summary": summary(errors, [row["model"] for row in rows])}, indent=1))
     else:
         print_summary(rows, errors)
+        without = leave_one_out(rows, predictions, method.loaded_code)
+        if without is not None:
+            s = summary(without, [row["model"] for row in rows])
+            print(f"loaded code from the other models' rows instead of {method.loaded_code / MIB:.0f} MiB: median "
+                  f"{s['median_error']:.2%}, p90 {s['p90_error']:.2%}, median of models {s['median_of_model_medians']:.2%}")
     return 0
 
 
