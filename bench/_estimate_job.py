@@ -7,25 +7,10 @@ Gradients are set to none when an iteration begins. Weights are left as the allo
 
 import argparse
 
-import torch
+from _uninitialised import Uninitialised
 from ebbtide import twins
-from torch.overrides import TorchFunctionMode
 
 ITERATIONS = 3
-
-
-class Uninitialised(TorchFunctionMode):
-    """Calls that fill a tensor in place return it as it is."""
-
-    NAMES = {"normal_", "uniform_", "zero_", "fill_", "trunc_normal_", "kaiming_uniform_", "kaiming_normal_",
-             "xavier_uniform_", "xavier_normal_", "constant_", "ones_", "zeros_", "mul_", "add_", "clamp_", "erfinv_"}
-
-    def __torch_function__(self, func, types, args=(), kwargs=None):
-        kwargs = kwargs or {}
-        target = args[0] if args else kwargs.get("tensor")
-        if getattr(func, "__name__", "") in self.NAMES and isinstance(target, torch.Tensor):
-            return target
-        return func(*args, **kwargs)
 
 
 def train(model, loss_fn, optimizer, batch):
