@@ -1,0 +1,121 @@
+#include "plan/problem.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <numeric>
+
+namespace ebbtide::plan {
+namespace {
+
+Index LongestGap(std::span<const Index> uses, const std::vector<Nanos>& clock) {
+  Index end = sim::kNone;
+  Nanos longest = -1;
+  for (std::size_t i = 1; i < uses.size(); ++i) {
+    const Nanos gap = clock[uses[i]] - clock[uses[i - 1] + 1];
+    if (gap > longest) longest = gap, end = uses[i];
+  }
+  return end;
+}
+
+sim::Lists Neighbours(const sim::Workload& workload) {
+  std::vector<std::vector<Index>> lists(workload.storages());
+  for (Index s = 0; s < workload.storages(); ++s) {
+    for (const Index op : workload.recipe[s]) {
+      for (const Index input : workload.needs[op]) {
+        if (input == s || workload.born[input] == sim::kNone) continue;
+        lists[s].push_back(input);
+        lists[input].push_back(s);
+      }
+    }
+  }
+  sim::Lists out;
+  out.Reserve(lists.size());
+  for (auto& list : lists) {
+    std::ranges::sort(list);
+    list.erase(std::unique(list.begin(), list.end()), list.end());
+    out.Add(list);
+  }
+  return out;
+}
+
+}  // namespace
+
+RangeMax::RangeMax(const std::vector<Bytes>& values) {
+  levels_.push_back(values);
+  for (std::size_t width = 1; 2 * width <= values.size(); width *= 2) {
+    const std::vector<Bytes>& below = levels_.back();
+    std::vector<Bytes> level(values.size() - 2 * width + 1);
+    for (std::size_t i = 0; i < level.size(); ++i) level[i] = std::max(below[i], below[i + width]);
+    levels_.push_back(std::move(level));
+  }
+}
+
+Bytes RangeMax::operator()(std::size_t from, std::size_t to) const {
+  const std::size_t level = static_cast<std::size_t>(std::bit_width(to - from)) - 1;
+  return std::max(levels_[level][from], levels_[level][to - (std::size_t{1} << level)]);
+}
+
+Problem MakeProblem(const sim::Workload& workload, const sim::Link& link, const Limits& limits) {
+  Problem out;
+  out.workload = &workload;
+  out.link = link;
+  out.limits = limits;
+  const std::size_t ops = workload.ops();
+  out.clock.resize(ops + 1, 0);
+  std::partial_sum(workload.time.begin(), workload.time.end(), out.clock.begin() + 1);
+  out.again.resize(workload.storages(), 0);
+  for (std::size_t s = 0; s < workload.storages(); ++s) {
+    for (const Index op : workload.recipe[s]) out.again[s] += workload.time[op];
+  }
+  for (std::size_t s = 0; s < workload.storages(); ++s) {
+    const bool lasting = workload.recipe[s].empty();
+    const double cost = lasting ? 1e12 : static_cast<double>(out.again[s] + 1);
+    out.value.push_back(static_cast<float>(std::log2(cost / static_cast<double>(std::max<Bytes>(workload.bytes[s], 1)))));
+  }
+  std::vector<Bytes> change(ops + 1, 0);
+  for (std::size_t s = 0; s < workload.storages(); ++s) {
+    const auto uses = workload.uses[s];
+    const bool is_there = workload.born[s] == sim::kNone;
+    if (uses.empty() && !is_there) continue;
+    change[is_there ? 0 : workload.born[s]] += workload.bytes[s];
+    if (!workload.outlives[s]) change[uses.back() + 1] -= workload.bytes[s];
+  }
+  std::partial_sum(change.begin(), change.end(), change.begin());
+  change.pop_back();
+  for (std::size_t op = 0; op < ops; ++op) {
+    Bytes needed = workload.workspace[op], before = change[op];
+    change[op] += needed;
+    for (const Index s : workload.needs[op]) needed += workload.bytes[s];
+    for (const Index s : workload.births[op]) needed += workload.bytes[s], before -= workload.bytes[s];
+    out.needed.push_back(needed);
+    out.before.push_back(before);
+  }
+  out.live = std::move(change);
+  out.neighbours = Neighbours(workload);
+  out.most_live = RangeMax(out.live);
+  for (std::size_t s = 0; s < workload.storages(); ++s) out.longest_gap.push_back(LongestGap(workload.uses[s], out.clock));
+  return out;
+}
+
+Bytes Floor(const Problem& problem) {
+  const sim::Workload& workload = *problem.workload;
+  // What is there throughout: the present state, unless it may be swapped.
+  Bytes fixed = 0;
+  std::vector<bool> is_fixed(workload.storages(), false);
+  for (std::size_t s = 0; s < workload.storages(); ++s) {
+    if (workload.born[s] != sim::kNone) continue;
+    is_fixed[s] = true;
+    fixed += workload.bytes[s];
+  }
+  Bytes most = fixed;
+  for (std::size_t op = 0; op < workload.ops(); ++op) {
+    Bytes also = 0;
+    for (const Index s : workload.needs[op]) also += is_fixed[s] ? 0 : workload.bytes[s];
+    for (const Index s : workload.births[op]) also += is_fixed[s] ? 0 : workload.bytes[s];
+    most = std::max(most, fixed + also + workload.workspace[op]);
+  }
+  return most;
+}
+
+}  // namespace ebbtide::plan

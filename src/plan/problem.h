@@ -1,0 +1,55 @@
+// What a planner is given, and what follows from it for every plan.
+#pragma once
+
+#include <vector>
+
+#include "sim/schedule.h"
+#include "sim/workload.h"
+
+namespace ebbtide::plan {
+
+using sim::Index;
+
+// The largest of any run of values, in constant time.
+class RangeMax {
+ public:
+  RangeMax() = default;
+  explicit RangeMax(const std::vector<Bytes>& values);
+  // Of the values [from, to); from < to.
+  Bytes operator()(std::size_t from, std::size_t to) const;
+
+ private:
+  std::vector<std::vector<Bytes>> levels_;  // levels_[k][i]: the largest of the 2^k values from i on
+};
+
+struct Limits {
+  Bytes budget = 0;                 // device memory: storages and workspaces
+  Bytes host = Bytes{1} << 60;      // pinned host memory
+  bool may_swap = true;
+  bool may_recompute = true;
+};
+
+struct Problem {
+  const sim::Workload* workload = nullptr;
+  sim::Link link;
+  Limits limits;
+
+  // ---- Derived
+  std::vector<Nanos> clock;            // by op, and one more: when it begins in the plain step
+  std::vector<Nanos> again;            // by storage: time of the ops of its recipe; 0 where there is none
+  std::vector<float> value;            // by storage: log2 of the time per byte to make it again; large where that cannot be
+  std::vector<Bytes> needed;           // by op: its needs, births and workspace, which must be there at once
+  std::vector<Bytes> live;             // by op: what lives while it runs when each storage goes with its last use
+  std::vector<Bytes> before;           // by op: what of that is there before it runs
+  std::vector<Index> longest_gap;      // by storage: the use that ends its longest time without one; kNone: it has one use
+  sim::Lists neighbours;               // by storage: those its recipe needs and those whose recipes need it, not of the
+                                       // state that is there throughout
+  RangeMax most_live;                  // over `live`
+};
+
+Problem MakeProblem(const sim::Workload& workload, const sim::Link& link, const Limits& limits);
+
+// No plan needs less: the largest op with what it touches, beside what can neither be moved nor made again.
+Bytes Floor(const Problem& problem);
+
+}  // namespace ebbtide::plan

@@ -1,0 +1,53 @@
+// One iteration of a schedule in time: a compute stream and a copy stream each way.
+//
+// At boundary k, which compute reaches when step k-1 has ended:
+//   1. the copies to the host that leave here are queued, in the order of their turns;
+//   2. compute waits for the copies to the host of the stays that end here;
+//   3. then the copies to the device that begin here are queued, in the order in which the graph's ops next need them;
+//   4. compute waits for those copies that step k is the first to need, and step k runs.
+// The iteration ends when all three streams are done.
+#pragma once
+
+#include <vector>
+
+#include "sim/schedule.h"
+#include "sim/workload.h"
+
+namespace ebbtide::sim {
+
+enum class Stream : std::uint8_t { kCompute, kToHost, kToDevice };
+
+struct Span {
+  Stream stream = Stream::kCompute;
+  Nanos begin = 0, end = 0;
+  Index op = kNone;       // that ran
+  Index storage = kNone;  // that was copied
+  bool again = false;     // a recomputation
+};
+
+struct Outcome {
+  Nanos time = 0;
+  Bytes peak = 0;          // of device memory, without regard to addresses
+  Index peak_step = 0;     // the first with it
+  Bytes host_peak = 0;     // of pinned host memory
+  Nanos recompute = 0;     // spent in running ops again
+  Nanos wait_for_memory = 0;  // compute stood still for copies to the host
+  Nanos wait_for_data = 0;    // ... for copies to the device
+  Nanos drain = 0;            // from the last op to the last copy
+  Bytes copied_out = 0, copied_in = 0;
+  std::vector<Span> timeline;  // only if asked for
+};
+
+struct SimulateOptions {
+  bool keep_timeline = false;
+};
+
+// The schedule is one that passes plan::Validate.
+Outcome Simulate(const Workload& workload, const Schedule& schedule, const Link& link, const SimulateOptions& options = {});
+
+// Device memory during each step.
+std::vector<Bytes> StepBytes(const Workload& workload, const Schedule& schedule);
+// Workspace of each step: the op's own, and where an op runs again, the second copies of what it makes that is still there.
+std::vector<Bytes> StepWorkspace(const Workload& workload, const Schedule& schedule);
+
+}  // namespace ebbtide::sim

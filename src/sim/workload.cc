@@ -1,0 +1,152 @@
+#include "sim/workload.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "graph/liveness.h"
+
+namespace ebbtide::sim {
+namespace {
+
+Bytes RoundUp(Bytes bytes, Bytes alignment) { return (bytes + alignment - 1) / alignment * alignment; }
+
+class Maker {
+ public:
+  Maker(const TrainingGraph& graph, Workload& workload) : graph_(graph), out_(workload), seen_(graph.storages.size(), kNone) {}
+
+  void AddOps() {
+    const std::size_t n = graph_.ops.size();
+    out_.needs.Reserve(n);
+    out_.births.Reserve(n);
+    out_.changes.Reserve(n);
+    for (std::size_t i = 0; i < n; ++i) AddOp(static_cast<Index>(i), graph_.ops[i]);
+  }
+
+  // Which storages can be made again, and by which ops.
+  void AddRecipes() {
+    const Lists writers = Transpose(out_.changes, out_.storages());
+    out_.recipe.Reserve(out_.storages());
+    std::vector<Index> recipe;
+    for (Index s = 0; s < out_.storages(); ++s) {
+      recipe.clear();
+      if (out_.born[s] != kNone) {
+        recipe.push_back(out_.born[s]);
+        const auto changed = writers[s];
+        recipe.insert(recipe.end(), changed.begin(), changed.end());
+        if (IsUsedInUpdate(s) || !std::ranges::all_of(recipe, [&](Index op) { return CanRunAgain(op, s, writers); })) {
+          recipe.clear();
+        }
+      }
+      out_.recipe.Add(recipe);
+    }
+  }
+
+ private:
+  void AddOp(Index id, const Op& op) {
+    std::vector<Index> needs, births, changes;
+    const auto take = [&](TensorId tensor, std::vector<Index>& list) {
+      const Index s = static_cast<Index>(graph_.tensor(tensor).storage.index());
+      if (std::ranges::find(list, s) == list.end()) list.push_back(s);
+    };
+    bool only_views = !op.outputs.empty() && op.mutated.empty();
+    for (TensorId tensor : op.outputs) {
+      const Index s = static_cast<Index>(graph_.tensor(tensor).storage.index());
+      if (out_.born[s] != id) continue;
+      only_views = false;
+      take(tensor, births);
+    }
+    if (!only_views) {
+      for (TensorId tensor : op.inputs) TakeNeed(tensor, id, needs);
+    }
+    for (TensorId tensor : op.mutated) {
+      if (out_.born[graph_.tensor(tensor).storage.index()] != id) take(tensor, changes);
+    }
+    out_.needs.Add(needs);
+    out_.births.Add(births);
+    out_.changes.Add(changes);
+    out_.in_backward.push_back(op.phase != Phase::kForward);
+  }
+
+  void TakeNeed(TensorId tensor, Index op, std::vector<Index>& needs) {
+    const Index s = static_cast<Index>(graph_.tensor(tensor).storage.index());
+    if (seen_[s] == op || out_.born[s] == op) return;
+    seen_[s] = op;
+    needs.push_back(s);
+  }
+
+  // The update changes what earlier ops have read: nothing is run again once it has begun.
+  bool IsUsedInUpdate(Index s) const {
+    const auto uses = out_.uses[s];
+    return !uses.empty() && graph_.ops[uses.back()].phase == Phase::kUpdate;
+  }
+
+  // Whether `op` gives the same contents for `made` when it runs again later: it always does for the same inputs, and
+  // these have not changed since. What batch norm reads of its running statistics does not reach its output.
+  bool CanRunAgain(Index op, Index made, const Lists& writers) const {
+    const Op& described = graph_.ops[op];
+    if (!described.deterministic) return false;
+    const bool is_batch_norm = described.kind.find("batch_norm") != std::string::npos;
+    for (const Index s : out_.needs[op]) {
+      if (s == made) continue;
+      const StorageKind kind = graph_.storages[s].kind;
+      if (is_batch_norm && kind == StorageKind::kBuffer) continue;
+      const auto changed = writers[s];
+      if (changed.empty() || changed.back() < op) continue;
+      const Index next = *std::ranges::lower_bound(changed, op);
+      if (graph_.ops[next].phase != Phase::kUpdate || described.phase == Phase::kUpdate) return false;
+    }
+    return true;
+  }
+
+  const TrainingGraph& graph_;
+  Workload& out_;
+  std::vector<Index> seen_;  // by storage: the op whose needs last took it
+};
+
+}  // namespace
+
+Workload MakeWorkload(const TrainingGraph& graph, std::vector<Nanos> times, const WorkloadOptions& options) {
+  Workload out;
+  out.time = std::move(times);
+  for (const Op& op : graph.ops) out.workspace.push_back(RoundUp(op.workspace, options.alignment));
+  const std::vector<Lifetime> lifetimes = ComputeLiveness(graph);
+  for (std::size_t s = 0; s < graph.storages.size(); ++s) {
+    const Lifetime& life = lifetimes[s];
+    out.bytes.push_back(RoundUp(graph.storages[s].bytes, options.alignment));
+    out.born.push_back(life.persistent ? kNone : static_cast<Index>(life.born.index()));
+    out.outlives.push_back(life.outlives_step);
+    out.last_reference.push_back(life.outlives_step ? kNone : static_cast<Index>(life.end.index() - 1));
+  }
+  Maker maker(graph, out);
+  maker.AddOps();
+  std::vector<std::vector<Index>> uses(out.storages());
+  for (Index op = 0; op < out.ops(); ++op) {
+    for (const Index s : out.births[op]) uses[s].push_back(op);
+    for (const Index s : out.needs[op]) uses[s].push_back(op);
+  }
+  out.uses.Reserve(uses.size());
+  for (const auto& list : uses) out.uses.Add(list);
+  maker.AddRecipes();
+  return out;
+}
+
+std::vector<Bytes> PlainProfile(const Workload& workload) {
+  std::vector<Bytes> live(workload.ops() + 1, 0);
+  for (std::size_t s = 0; s < workload.storages(); ++s) {
+    live[workload.born[s] == kNone ? 0 : workload.born[s]] += workload.bytes[s];
+    if (workload.last_reference[s] != kNone) live[workload.last_reference[s] + 1] -= workload.bytes[s];
+  }
+  std::partial_sum(live.begin(), live.end(), live.begin());
+  live.pop_back();
+  for (std::size_t op = 0; op < live.size(); ++op) live[op] += workload.workspace[op];
+  return live;
+}
+
+Bytes PlainPeak(const Workload& workload) {
+  const std::vector<Bytes> profile = PlainProfile(workload);
+  return profile.empty() ? 0 : *std::ranges::max_element(profile);
+}
+
+Nanos PlainTime(const Workload& workload) { return std::accumulate(workload.time.begin(), workload.time.end(), Nanos{0}); }
+
+}  // namespace ebbtide::sim
