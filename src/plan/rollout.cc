@@ -330,7 +330,7 @@ void Rollout::PickVictims() {
     victims_.push_back({KeyOf(s, next_use), s, next_use});
   }
   const auto before = [](const Victim& a, const Victim& b) { return std::pair(a.key, a.storage) > std::pair(b.key, b.storage); };
-  const std::size_t batch = std::max<std::size_t>(4, victims_.size() / 16);
+  const std::size_t batch = std::max<std::size_t>(1, static_cast<std::size_t>(std::ldexp(static_cast<double>(victims_.size()), -static_cast<int>(preferences_.batch))));
   if (victims_.size() > batch) {
     std::ranges::nth_element(victims_, victims_.end() - static_cast<std::ptrdiff_t>(batch), before);
     victims_.erase(victims_.begin(), victims_.end() - static_cast<std::ptrdiff_t>(batch));

@@ -21,6 +21,7 @@ struct Preferences {
   std::vector<Choice> choice;
   std::vector<float> weight;      // by storage, in doublings of its cost
   double distance_power = 1.0;    // how much the time until the next need counts against the cost
+  double batch = 4;               // one in 2^batch idle storages is chosen at once to be given up, the cheapest
 };
 
 Preferences Neutral(const sim::Workload& workload);

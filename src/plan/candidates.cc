@@ -1,0 +1,50 @@
+#include "plan/candidates.h"
+
+#include <algorithm>
+#include <map>
+
+namespace ebbtide::plan {
+namespace {
+
+// For each op and one more: how many ops before it are short of memory.
+std::vector<Index> CountShort(const Problem& problem) {
+  std::vector<Index> count{0};
+  for (const Bytes live : problem.live) count.push_back(count.back() + (live > problem.limits.budget ? 1 : 0));
+  return count;
+}
+
+bool IsIdleWhenShort(const Problem& problem, Index s, const std::vector<Index>& count) {
+  const auto uses = problem.workload->uses[s];
+  for (std::size_t i = 1; i < uses.size(); ++i) {
+    if (count[uses[i]] > count[uses[i - 1] + 1]) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Candidates FindCandidates(const Problem& problem, const CandidateOptions& options) {
+  const sim::Workload& workload = *problem.workload;
+  const std::vector<Index> count = CountShort(problem);
+  const Bytes most = problem.live.empty() ? 0 : *std::ranges::max_element(problem.live);
+  const Bytes shortage = std::max<Bytes>(0, most - problem.limits.budget);
+  const auto least = static_cast<Bytes>(static_cast<double>(shortage) * options.least_share);
+  Candidates out;
+  std::map<Index, std::vector<Index>> by_maker;
+  for (Index s = 0; s < workload.storages(); ++s) {
+    if (workload.born[s] == sim::kNone || workload.uses[s].size() < 2 || workload.bytes[s] == 0) continue;
+    ++out.considered;
+    if (!options.reduce) {
+      out.groups.Add(std::vector<Index>{s});
+    } else if (IsIdleWhenShort(problem, s, count)) {
+      by_maker[workload.born[s]].push_back(s);
+    }
+  }
+  for (auto& [maker, group] : by_maker) {
+    std::ranges::stable_sort(group, std::greater<>(), [&](Index s) { return workload.bytes[s]; });
+    if (workload.bytes[group.front()] >= least) out.groups.Add(group);
+  }
+  return out;
+}
+
+}  // namespace ebbtide::plan
