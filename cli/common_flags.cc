@@ -118,7 +118,8 @@ void AddStepFlags(CLI::App& verb, ModelFlags& flags) {
 
 void AddModelFlags(CLI::App& verb, ModelFlags& flags) {
   verb.add_option("MODEL", flags.model,
-                  "A name that `ebbtide models` lists, an .onnx, a graph .json[.gz], or a SCRIPT.py:function")
+                  "A name that `ebbtide models` lists, an .onnx, a graph or timed trace .json[.gz], a layer profile .txt, "
+                  "or a SCRIPT.py:function")
       ->type_name("");
   AddShapeFlags(verb, flags);
   AddStepFlags(verb, flags);

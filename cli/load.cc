@@ -45,7 +45,8 @@ Result<TrainingGraph> Load(const ModelFlags& model, const OutputFlags& output) {
     }
     return CaptureAndLoad(model, output);
   }
-  const bool is_graph = model.model.ends_with(".json") || model.model.ends_with(".json.gz");
+  const bool is_graph =
+      model.model.ends_with(".json") || model.model.ends_with(".json.gz") || model.model.ends_with(".txt");
   const bool is_onnx = model.model.ends_with(".onnx");
   if (is_graph) {
     std::vector<const CLI::Option*> flags = model.shaping;

@@ -37,8 +37,9 @@ struct BuiltInModel {
 // All built-in models, in the order in which they are shown.
 std::vector<BuiltInModel> BuiltInModels();
 
-// MODEL as in the command line: a built-in name, or the path of an .onnx or a graph .json[.gz]. A path is
-// anything that holds a '/' or ends in a known suffix; unknown names get the nearest ones suggested.
+// MODEL as in the command line: a built-in name, or the path of an .onnx, a graph or timed trace .json[.gz], or a layer
+// profile .txt. A path is anything that holds a '/' or ends in a known suffix; unknown names get the nearest ones
+// suggested.
 Result<TrainingGraph> LoadModel(const std::string& model, const ModelOptions& options);
 
 }  // namespace ebbtide::model
