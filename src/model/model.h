@@ -26,6 +26,11 @@ struct ModelOptions {
   bool assume_elementwise = false;         // an operator we do not know: same shape out as in, saves its inputs
   bool inference = false;                  // the model's outputs and no more: torch.no_grad(), model.eval()
   std::optional<DType> autocast;           // kBFloat16 or kFloat16: torch.autocast; of Device::kCuda
+  std::vector<std::string> freeze;         // patterns of parameters that are not trained, see patterns.h
+  std::optional<std::int64_t> lora;        // rank of the adapters that are trained in the model's stead, see lora.h
+  std::vector<std::string> lora_targets;   // patterns of the layers that get one; none: those of peft
+  std::int64_t accumulate = 1;             // batches whose gradients are summed before the update
+  std::optional<std::string> checkpoint;   // pattern of the layers to recompute in backward; empty: repeated blocks
 };
 
 struct BuiltInModel {
