@@ -8,6 +8,7 @@
 #include "device/workspace_rules.h"
 #include "estimate/kernel_results.h"
 #include "estimate/model_order.h"
+#include "estimate/module_calls.h"
 #include "estimate/scratch.h"
 #include "graph/arguments.h"
 #include "graph/liveness.h"
@@ -34,6 +35,12 @@ bool MakesStateEarly(const TrainingGraph& graph) {
   return found != graph.meta.end() && found->second == "adagrad";
 }
 
+std::vector<Lifetime> LifetimesOf(const TrainingGraph& graph) {
+  std::vector<Lifetime> lifetimes = ComputeLiveness(graph);
+  HoldArguments(graph, lifetimes);
+  return lifetimes;
+}
+
 class Training {
  public:
   Training(const TrainingGraph& graph, const DeviceProfile& gpu, const TrainingOptions& options, Sink& sink)
@@ -41,7 +48,7 @@ class Training {
         gpu_(gpu),
         options_(options),
         sink_(sink),
-        lifetimes_(ComputeLiveness(graph)),
+        lifetimes_(LifetimesOf(graph)),
         releases_(graph, lifetimes_),
         held_(graph.storages.size()),
         is_kept_(graph.storages.size()),
@@ -64,10 +71,18 @@ class Training {
   // returned, which the last op within a named layer makes.
   void MarkKept() {
     for (TensorId id : graph_.outputs) is_kept_[graph_.tensor(id).storage.index()] = true;
+    if (graph_.outputs.size() > 1) return FindReturn();
     for (auto op = graph_.ops.rbegin(); op != graph_.ops.rend(); ++op) {
       if (op->phase != Phase::kForward || op->layer.empty()) continue;
       for (TensorId id : op->outputs) is_kept_[graph_.tensor(id).storage.index()] = true;
       break;
+    }
+  }
+
+  // A graph that names what the model returned, beside the loss: the variable gets it when the model's call ends.
+  void FindReturn() {
+    for (std::size_t i = 0; i < graph_.ops.size() && graph_.ops[i].phase == Phase::kForward; ++i) {
+      if (graph_.ops[i].layer != "loss") returns_at_ = OpId(i);
     }
   }
 
@@ -126,6 +141,10 @@ class Training {
     for (StorageId storage : releases_.After(id)) {
       if (!OutlivesOps(storage)) Drop(storage);
     }
+    if (id == returns_at_) {
+      for (const RequestId request : replaced_) sink_.Free(request);
+      replaced_.clear();
+    }
     return true;
   }
 
@@ -166,7 +185,12 @@ class Training {
     const RequestId before = held_[storage.index()];
     held_[storage.index()] = Ask({bytes, CategoryOf(graph_.storage(storage).kind), storage, op});
     if (!held_[storage.index()].valid()) return false;
-    if (before.valid()) sink_.Free(before);
+    if (!before.valid()) return true;
+    if (returns_at_.valid() && is_kept_[storage.index()] && op < returns_at_) {
+      replaced_.push_back(before);
+    } else {
+      sink_.Free(before);
+    }
     return true;
   }
 
@@ -289,6 +313,8 @@ class Training {
   std::vector<StorageId> pack_;  // by storage: the first of those that share its block; invalid: none does
   std::unordered_map<StorageId, SharedBlock> blocks_;  // by their first
   std::vector<HeldScratch> scratch_;                   // of the op that runs
+  OpId returns_at_;                  // with the model's results, where the graph names them
+  std::vector<RequestId> replaced_;  // the last iteration's, until then
   std::array<bool, 2> has_blas_workspace_{};
   bool has_dropout_states_ = false;
   std::size_t requests_ = 0;
