@@ -1,97 +1,59 @@
 """Predictions beside measurements made by others: every job of a file is built anew, its peak predicted, and the
 errors summed up beside those of the tools whose estimates the file holds.
 
-    build/python bench/accuracy.py --dataset xmem --via dryrun --rows FILE.csv [--json] [--only MODEL] [--jobs N]
+    build/python bench/accuracy.py --dataset xmem|mlp|timm [--rows FILE.csv] [--json] [--only MODEL] [--sample N] [--jobs N]
+    build/python bench/accuracy.py --dataset xmem --via dryrun ...
 
-The phantom runs each job with the software of the measurements (bench/xmem.lock), in an environment made at the first use."""
+By `ebbtide estimate`, or, with --via dryrun, on the phantom GPU. docs/accuracy.md says what each figure rests on."""
 
 import argparse
-import csv
 import json
 import os
 import pathlib
 import statistics
-import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
+from _accuracy_rows import MIB, PEERS, BadInput, read_rows
+
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 DATA = pathlib.Path(os.environ.get("EBBTIDE_DATA", ROOT.parent / "shared" / "data"))
-PEERS = ("xmem", "dnnmem", "schedtune", "llmem")
-ZERO_GRAD = {"0": "start", "1": "before-backward", "2": "end"}
-MIB = 2**20
+FILES = {"xmem": "xmem.csv", "mlp": "mlp_a100.csv", "timm": "timm_a100.csv"}
+# What the meter showed beside the job's reserved memory: context, libraries, other users of the card. The one constant
+# of a file whose meter began at nothing; each was fitted to the file it stands for.
+BESIDE = {"mlp": 1449 * MIB, "timm": 1850 * MIB}
 
 
-class BadInput(Exception):
-    """One line for the user; exit code 2."""
+class Outcome:
+    """A row, what was predicted for it, and which part of that is the constant."""
+
+    def __init__(self, row, predicted, safe=None, constant=0, images=True, note=""):
+        self.row, self.predicted, self.safe, self.constant, self.images, self.note = row, predicted, safe, constant, images, note
+
+    @property
+    def error(self):
+        return self.row.error(self.predicted)
 
 
-def read_rows(path):
-    try:
-        with open(path, newline="") as file:
-            rows = list(csv.DictReader(file))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise BadInput(f"{path}: {error}") from None
-    needed = ("path", "gpu", "model", "optimizer", "batch_size", "ground_bytes")
-    for line, row in enumerate(rows, 2):
-        missing = [name for name in needed if not row.get(name)]
-        if missing:
-            raise BadInput(f"{path}: line {line}: expected a value in column {missing[0]}")
-    return [row for row in rows if row.get("real_oom", "false").lower() != "true"]
+def by_estimate(estimates, dataset, row):
+    answer = estimates.predict(row)
+    images = answer["meta"].get("input") != "text"
+    if dataset == "xmem":
+        # The meter of image models took its first reading when the model lay on the device.
+        before = answer["reserved_before_training_bytes"] if images else 0
+        constant, beside = answer["loaded_code_bytes"], -before
+    else:
+        constant = beside = BESIDE[dataset]
+        beside -= answer["loaded_code_bytes"]
+    predicted = answer["total_bytes"] - answer["context_bytes"] + beside
+    margin = answer["safe_bytes"] - answer["total_bytes"]
+    return Outcome(row, predicted, predicted + margin, constant, images, "" if answer["fits"] else "does not fit")
 
 
-class Dryrun:
-    """Runs jobs under the phantom GPU with the software that the rows were measured with."""
-
-    def __init__(self):
-        self.python = subprocess.run([ROOT / "scripts" / "setup-python", "bench/xmem.lock"], check=True, text=True,
-                                     stdout=subprocess.PIPE).stdout.strip() + "/bin/python"
-        listed = subprocess.run([ROOT / "build" / "ebbtide", "gpus", "--json"], check=True, capture_output=True, text=True)
-        self.gpus = {gpu["product"]: gpu["name"] for gpu in json.loads(listed.stdout)["gpus"]}
-        self.done = {}
-        self.loaded_code = 0  # the one constant in a prediction
-
-    def command(self, row):
-        if row["gpu"] not in self.gpus:
-            raise BadInput(f"{row['path']}: no profile is for the GPU {row['gpu']}")
-        position = row.get("zero_grad_mode_in_file") or ""
-        # The first campaign, whose rows do not state the position, ran without cuBLAS workspaces.
-        flags = () if position in ZERO_GRAD else ("--no-cublas-workspace",)
-        return (str(ROOT / "build" / "ebbtide"), "dryrun", "--json", "--gpu", self.gpus[row["gpu"]], "--",
-                self.python, str(ROOT / "bench" / "_xmem_job.py"), row["model"], row["optimizer"], row["batch_size"],
-                "--zero-grad", ZERO_GRAD.get(position, "start"), *flags)
-
-    def predict(self, row):
-        """What a meter that was started with the job would have shown, and whether the job ran out of memory."""
-        command = self.command(row)
-        if command not in self.done:
-            environment = dict(os.environ, PYTHONPATH=str(ROOT / "python"), OMP_NUM_THREADS="1")
-            run = subprocess.run(command, capture_output=True, text=True, env=environment)
-            try:
-                answer = json.loads(run.stdout)
-            except json.JSONDecodeError:
-                raise BadInput(f"{row['path']}: {' '.join(command)}: {run.stderr.strip()[-500:]}") from None
-            if answer["exit_code"] != 0 and not answer["oom"]:
-                raise BadInput(f"{row['path']}: the job failed: {run.stderr.strip()[-500:]}")
-            rise = answer["total_bytes"] - answer["context_bytes"] - first_reading(run.stderr)
-            self.loaded_code = answer["loaded_code_bytes"]
-            self.done[command] = rise, answer["oom"]
-        return self.done[command]
-
-
-def first_reading(output):
-    """Bytes that lay on the device already when the measurement began; the job says so where it was not at once."""
-    found = [line.split()[-1] for line in output.splitlines() if line.startswith("first reading ")]
-    return int(found[0]) if found else 0
-
-
-def error(prediction, row):
-    return prediction / int(row["ground_bytes"]) - 1
-
-
-def peer_errors(rows, peer):
-    column = f"{peer}_est_bytes"
-    return [error(float(row[column]), row) for row in rows if row.get(column)]
+def by_dryrun(dryrun, row):
+    predicted, oom = dryrun.predict(row)
+    images = "/" not in row.model and not row.model.lower().startswith("t5")
+    return Outcome(row, predicted, None, dryrun.loaded_code, images, "out of memory" if oom else "")
 
 
 def summary(errors, models):
@@ -103,86 +65,158 @@ def summary(errors, models):
     return {
         "n": len(sizes),
         "median_error": statistics.median(sizes),
-        "p90_error": sizes[min(len(sizes) - 1, int(0.9 * len(sizes)))],
+        "p90_error": percentile(sizes, 0.9),
+        "p95_error": percentile(sizes, 0.95),
         "too_low_share": sum(e < 0 for e in errors) / len(errors),
         "median_of_model_medians": statistics.median(statistics.median(v) for v in by_model.values()),
     }
 
 
-def leave_one_out(rows, predictions, constant):
+def percentile(ordered, share):
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+def safety(outcomes):
+    """How often the safe figure was enough, and by how much it exceeds what was measured."""
+    ratios = [o.safe / o.row.measured - 1 for o in outcomes if o.safe is not None]
+    if not ratios:
+        return {}
+    return {"safe_enough_share": sum(r >= 0 for r in ratios) / len(ratios), "safe_median_excess": statistics.median(ratios)}
+
+
+def leave_one_out(outcomes):
     """The errors where the constant in each prediction is what the other models' rows say it is: the median of what was
     measured beyond the rest. None where there is one model only."""
-    beyond = [int(row["ground_bytes"]) - (p - constant) for row, p in zip(rows, predictions)]
-    models = [row["model"] for row in rows]
-    if len(set(models)) < 2:
+    beyond = {}
+    for o in outcomes:
+        beyond.setdefault(o.row.model, []).append(o.row.measured - (o.predicted - o.constant))
+    if len(beyond) < 2:
         return None
-    fitted = {model: statistics.median(b for b, m in zip(beyond, models) if m != model) for model in set(models)}
-    return [error(p - constant + fitted[row["model"]], row) for row, p in zip(rows, predictions)]
+    every = sorted(b for values in beyond.values() for b in values)
+    fitted = {model: median_without(every, values) for model, values in beyond.items()}
+    return [o.row.error(o.predicted - o.constant + fitted[o.row.model]) for o in outcomes]
 
 
-def is_image_model(row):
-    return "/" not in row["model"] and not row["model"].lower().startswith("t5")
+def median_without(ordered, left_out):
+    """The median of sorted values, some of them left out."""
+    kept, rest = [], sorted(left_out)
+    for value in ordered:
+        if rest and value == rest[0]:
+            rest.pop(0)
+        else:
+            kept.append(value)
+    return statistics.median(kept)
 
 
-def print_summary(rows, errors):
-    groups = {"all": rows, "images": [r for r in rows if is_image_model(r)], "text": [r for r in rows if not is_image_model(r)]}
-    print(f"{'':22} {'rows':>5} {'median':>8} {'p90':>8} {'too low':>8} {'median of models':>17}")
-    ours = {row["path"]: e for row, e in zip(rows, errors)}
+def print_row(outcome, peers):
+    row = outcome.row
+    shown = "".join(f" {row.error(row.peers[p]):8.2%}" if p in row.peers else " " * 9 for p in peers[:1])
+    print(f"{row.model.split('/')[-1][:32]:32} {row.gpu[-9:]:>9} {row.optimizer:>9} {row.batch:6} {row.measured / MIB:9.0f} "
+          f"{outcome.predicted / MIB:9.0f} {outcome.error:8.2%}{shown}{'  ' + outcome.note if outcome.note else ''}", flush=True)
+
+
+def print_summary(outcomes, peers):
+    groups = {"all": outcomes}
+    if len({o.images for o in outcomes}) == 2:
+        groups |= {"images": [o for o in outcomes if o.images], "text": [o for o in outcomes if not o.images]}
+    print(f"{'':22} {'rows':>5} {'median':>8} {'p90':>8} {'p95':>8} {'too low':>8} {'median of models':>17}")
     for group, members in groups.items():
-        if not members:
-            continue
-        lines = {"ebbtide": ([ours[r["path"]] for r in members], [r["model"] for r in members])}
-        for peer in PEERS:
-            with_peer = [r for r in members if r.get(f"{peer}_est_bytes")]
-            lines[peer] = peer_errors(with_peer, peer), [r["model"] for r in with_peer]
-        for name, (values, models) in lines.items():
+        lines = {"ebbtide": [(o.error, o.row.model) for o in members]}
+        for peer in peers:
+            lines[peer] = [(o.row.error(o.row.peers[peer]), o.row.model) for o in members if peer in o.row.peers]
+        for name, values in lines.items():
             if values:
-                s = summary(values, models)
-                print(f"{group:10} {name:11} {s['n']:5} {s['median_error']:8.2%} {s['p90_error']:8.2%} "
+                s = summary(*zip(*values))
+                print(f"{group:10} {name:11} {s['n']:5} {s['median_error']:8.2%} {s['p90_error']:8.2%} {s['p95_error']:8.2%} "
                       f"{s['too_low_share']:8.1%} {s['median_of_model_medians']:17.2%}")
 
 
-def main():
+def print_constants(outcomes):
+    without = leave_one_out(outcomes)
+    if without is not None:
+        s = summary(without, [o.row.model for o in outcomes])
+        print(f"the constant from the other models' rows instead of {outcomes[0].constant / MIB:.0f} MiB: median "
+              f"{s['median_error']:.2%}, p90 {s['p90_error']:.2%}, p95 {s['p95_error']:.2%}, median of models "
+              f"{s['median_of_model_medians']:.2%}")
+    safe = safety(outcomes)
+    if safe:
+        print(f"safe figure: enough in {safe['safe_enough_share']:.1%} of the rows, median excess {safe['safe_median_excess']:.2%}")
+
+
+def sampled(rows, count):
+    """Every so manieth, so that the same ones are taken each time."""
+    return rows if not count or count >= len(rows) else [rows[i * len(rows) // count] for i in range(count)]
+
+
+def outcomes_of(rows, options):
+    """In the order of the rows; a string, why it cannot be built, in the place of a row that cannot."""
+    from _accuracy_estimate import Estimates, NotBuilt
+
+    if options.via == "dryrun":
+        from _accuracy_dryrun import Dryrun
+
+        dryrun = Dryrun()
+        with ThreadPoolExecutor(options.jobs) as pool:
+            yield from pool.map(lambda row: by_dryrun(dryrun, row), rows)
+        return
+
+    with Estimates(options.dataset) as estimates:
+        def predict(row):
+            try:
+                return by_estimate(estimates, options.dataset, row)
+            except NotBuilt as failure:
+                return str(failure)
+
+        with ThreadPoolExecutor(options.jobs) as pool:
+            yield from pool.map(predict, rows)
+
+
+def parse_options():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--dataset", choices=("xmem",), default="xmem")
-    parser.add_argument("--rows", type=pathlib.Path, default=DATA / "measured" / "xmem.csv")
-    parser.add_argument("--via", choices=("dryrun",), default="dryrun")
+    parser.add_argument("--dataset", choices=tuple(FILES), default="xmem")
+    parser.add_argument("--rows", type=pathlib.Path, help="a file with the columns of the data set's own")
+    parser.add_argument("--via", choices=("estimate", "dryrun"), default="estimate")
     parser.add_argument("--only", default="", help="rows whose model has this in its name")
+    parser.add_argument("--sample", type=int, default=0, metavar="N", help="N rows, evenly spread over the file")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
+    if options.via == "dryrun" and options.dataset != "xmem":
+        raise BadInput(f"--via dryrun: expected --dataset xmem, found {options.dataset}")
+    options.rows = options.rows or DATA / "measured" / FILES[options.dataset]
+    return options
+
+
+def main():
+    options = parse_options()
     if not options.rows.exists():
         print(f"accuracy: {options.rows} is not there; EBBTIDE_DATA names the folder of measurements")
         return 0
-    rows = [row for row in read_rows(options.rows) if options.only.lower() in row["model"].lower()]
+    rows = [row for row in read_rows(options.rows, options.dataset) if options.only.lower() in row.model.lower()]
     if not rows:
         raise BadInput(f"{options.rows}: no row of a job that fitted")
-    method = Dryrun()
-    predictions = []
+    rows = sampled(rows, options.sample)
+    peers = PEERS[options.dataset]
     if not options.json:
-        print(f"{'model':28} {'gpu':>9} {'optimizer':>10} {'batch':>6} {'measured':>9} {'predicted':>9} {'error':>8} "
-              f"{'xMem':>8}   MiB")
-    with ThreadPoolExecutor(options.jobs) as pool:
-        for row, (predicted, oom) in zip(rows, pool.map(method.predict, rows)):
-            predictions.append(predicted)
-            if not options.json:
-                peer = f"{error(float(row['xmem_est_bytes']), row):8.2%}" if row.get("xmem_est_bytes") else " " * 8
-                print(f"{row['model'].split('/')[-1][:28]:28} {row['gpu'][-9:]:>9} {row['optimizer']:>10} "
-                      f"{row['batch_size']:>6} {int(row['ground_bytes']) / MIB:9.0f} {predicted / MIB:9.0f} "
-                      f"{error(predicted, row):8.2%} {peer}{'  out of memory' if oom else ''}", flush=True)
-    errors = [error(p, row) for p, row in zip(predictions, rows)]
+        print(f"{'model':32} {'gpu':>9} {'optimizer':>9} {'batch':>6} {'measured':>9} {'predicted':>9} {'error':>8} "
+              f"{peers[0] if peers else '':>8}   MiB")
+    outcomes, missing = [], []
+    for row, outcome in zip(rows, outcomes_of(rows, options)):
+        if isinstance(outcome, str):
+            print(f"accuracy: {row.path}: not built: {outcome}", file=sys.stderr, flush=True)
+            missing.append({"path": row.path, "predicted_bytes": None, "safe_bytes": None, "error": outcome})
+            continue
+        outcomes.append(outcome)
+        if not options.json:
+            print_row(outcome, peers)
     if options.json:
-        print(json.dumps({
-            "rows": [{"path": row["path"], "predicted_bytes": p} for row, p in zip(rows, predictions)],
-            "summary": summary(errors, [row["model"] for row in rows])}, indent=1))
-    else:
-        print_summary(rows, errors)
-        without = leave_one_out(rows, predictions, method.loaded_code)
-        if without is not None:
-            s = summary(without, [row["model"] for row in rows])
-            print(f"loaded code from the other models' rows instead of {method.loaded_code / MIB:.0f} MiB: median "
-                  f"{s['median_error']:.2%}, p90 {s['p90_error']:.2%}, median of models {s['median_of_model_medians']:.2%}")
-    return 0
+        figures = summary([o.error for o in outcomes], [o.row.model for o in outcomes]) if outcomes else {"n": 0}
+        listed = [{"path": o.row.path, "predicted_bytes": round(o.predicted), "safe_bytes": o.safe and round(o.safe)} for o in outcomes]
+        print(json.dumps({"rows": listed + missing, "summary": figures | safety(outcomes) | {"not_built": len(missing)}}, indent=1))
+    elif outcomes:
+        print_summary(outcomes, peers)
+        print_constants(outcomes)
+    return 1 if missing else 0
 
 
 if __name__ == "__main__":

@@ -15,6 +15,9 @@ namespace {
 constexpr const char* kModelGroup = "Model";
 constexpr const char* kOutputGroup = "Output";
 constexpr std::int64_t kMostThreads = 1024;
+constexpr std::int64_t kMostPasses = 1024;
+constexpr std::int64_t kMostRank = 65536;
+constexpr const char* kBareFlag = "true";  // what CLI11 has for a flag without a value
 
 std::optional<std::int64_t> ParseWhole(std::string_view text) {
   std::int64_t number = 0;
@@ -61,10 +64,17 @@ void ParseAutocast(const std::string& text, std::optional<DType>& dtype) {
   }
 }
 
-std::string CheckThreads(const std::string& text) {
+std::string CheckUpTo(std::int64_t most, const std::string& text) {
   const auto number = ParseWhole(text);
-  if (number && *number > 0 && *number <= kMostThreads) return {};
-  return fmt::format("expected a whole number from 1 to {}, found {}", kMostThreads, text.empty() ? "nothing" : text);
+  if (number && *number > 0 && *number <= most) return {};
+  return fmt::format("expected a whole number from 1 to {}, found {}", most, text.empty() ? "nothing" : text);
+}
+std::string CheckThreads(const std::string& text) { return CheckUpTo(kMostThreads, text); }
+std::string CheckAccumulate(const std::string& text) { return CheckUpTo(kMostPasses, text); }
+std::string CheckRank(const std::string& text) { return CheckUpTo(kMostRank, text); }
+
+std::string CheckPattern(const std::string& text) {
+  return text.empty() ? "expected a pattern of paths, as 'layer1.*', found nothing" : "";
 }
 
 }  // namespace
@@ -102,6 +112,46 @@ void AddOutputFlags(CLI::App& verb, OutputFlags& flags, const char* output) {
 
 namespace {
 
+// A pattern per mention of the flag.
+CLI::Option* AddPatterns(CLI::App& verb, const char* name, std::vector<std::string>& patterns,
+                         const char* description) {
+  return verb.add_option(name, patterns, description)
+      ->type_name("PATTERN")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->check(Check(CheckPattern));
+}
+
+// What is trained.
+void AddFineTuningFlags(CLI::App& verb, ModelFlags& flags) {
+  model::ModelOptions& options = flags.options;
+  CLI::Option* freeze = AddPatterns(verb, "--freeze", options.freeze,
+                                    "Parameters or modules not to train, as 'layer1.*'; may be given several times");
+  CLI::Option* lora = verb.add_option("--lora", options.lora, "Train adapters of this rank alone, as peft adds them")
+                          ->type_name("RANK")
+                          ->check(Check(CheckRank));
+  CLI::Option* targets = AddPatterns(verb, "--lora-targets", options.lora_targets,
+                                     "Linear layers that get an adapter (default: peft's for the model)");
+  flags.step.insert(flags.step.end(), {freeze, lora, targets});
+  flags.training_only.push_back(freeze);
+  flags.lora = {lora, targets};
+}
+
+// How a batch is cut up, and what is kept of it.
+void AddSavingFlags(CLI::App& verb, ModelFlags& flags) {
+  model::ModelOptions& options = flags.options;
+  CLI::Option* accumulate = verb.add_option("--accumulate", options.accumulate,
+                                            "Batches whose gradients are summed before an update (default 1)")
+                                ->type_name("N")
+                                ->check(Check(CheckAccumulate));
+  CLI::Option* checkpoint =
+      verb.add_flag("--checkpoint", flags.checkpoint,
+                    "Recompute blocks in backward, as torch.utils.checkpoint does (=PATTERN: these layers)")
+          ->each([&](const std::string& text) { options.checkpoint = text == kBareFlag ? "" : text; });
+  flags.step.insert(flags.step.end(), {accumulate, checkpoint});
+  flags.training_only.insert(flags.training_only.end(), {accumulate, checkpoint});
+}
+
 void AddStepFlags(CLI::App& verb, ModelFlags& flags) {
   model::ModelOptions& options = flags.options;
   flags.inference = verb.add_flag("--inference", options.inference,
@@ -112,13 +162,16 @@ void AddStepFlags(CLI::App& verb, ModelFlags& flags) {
                                "--autocast", [&](const std::string& text) { ParseAutocast(text, options.autocast); },
                                "Mixed precision as torch.autocast gives it on cuda: bf16 or fp16")
                            ->type_name("TYPE"));
+  AddFineTuningFlags(verb, flags);
+  AddSavingFlags(verb, flags);
 }
 
 }  // namespace
 
 void AddModelFlags(CLI::App& verb, ModelFlags& flags) {
   verb.add_option("MODEL", flags.model,
-                  "A name that `ebbtide models` lists, an .onnx, a graph .json[.gz], or a SCRIPT.py:function")
+                  "A name that `ebbtide models` lists, an .onnx, a graph or timed trace .json[.gz], a layer profile .txt, "
+                  "or a SCRIPT.py:function")
       ->type_name("");
   AddShapeFlags(verb, flags);
   AddStepFlags(verb, flags);
@@ -164,6 +217,14 @@ std::vector<std::string> GivenShapeFlags(const ModelFlags& flags) {
 Status CheckStep(const ModelFlags& flags) {
   if (flags.options.inference && flags.optimizer->count() > 0) {
     return Fail("--optimizer: of no use with --inference, which updates nothing");
+  }
+  if (!flags.options.lora_targets.empty() && !flags.options.lora) {
+    return Fail("--lora-targets: expected --lora, the rank of the adapters, beside it");
+  }
+  for (const CLI::Option* flag : flags.training_only) {
+    if (flags.options.inference && flag->count() > 0) {
+      return Fail("{}: of no use with --inference, which trains nothing", flag->get_name());
+    }
   }
   return {};
 }

@@ -32,6 +32,9 @@ struct ModelFlags {
   std::vector<const CLI::Option*> shaping;   // those that AddShapeFlags added
   const CLI::Option* widths = nullptr;       // of `mlp` only
   std::vector<const CLI::Option*> step;      // those that change what the step does
+  std::vector<const CLI::Option*> training_only;  // those of `step` that inference has no use for
+  std::vector<const CLI::Option*> lora;           // of layers that we know by name
+  std::string checkpoint;                         // as given; options.checkpoint is what it means
   const CLI::Option* optimizer = nullptr;
   const CLI::Option* inference = nullptr;
   const CLI::Option* elementwise = nullptr;  // of verbs that read files of other tools

@@ -8,6 +8,7 @@
 #include "cli/load.h"
 #include "cli/output.h"
 #include "cli/verb.h"
+#include "device/op_time.h"
 #include "graph/json.h"
 
 namespace ebbtide::cli {
@@ -17,6 +18,7 @@ struct InspectFlags {
   ModelFlags model;
   OutputFlags output;
   std::string graph_out;
+  std::string gpu;  // whose op times to model; empty: those that the graph brings
 };
 
 Result<int> RunInspect(const InspectFlags& flags) {
@@ -26,7 +28,12 @@ Result<int> RunInspect(const InspectFlags& flags) {
       !path.empty() && !path.ends_with(".json") && !path.ends_with(".json.gz")) {
     return Fail("--graph-out {}: expected a name that ends in .json or .json.gz", path);
   }
-  EBB_ASSIGN_OR_RETURN(const TrainingGraph graph, Load(flags.model, flags.output));
+  EBB_ASSIGN_OR_RETURN(TrainingGraph graph, Load(flags.model, flags.output));
+  if (!flags.gpu.empty()) {
+    EBB_ASSIGN_OR_RETURN(const DeviceProfile profile, FindProfile(flags.gpu));
+    const std::vector<Nanos> times = OpTimes(graph, profile);
+    for (std::size_t i = 0; i < times.size(); ++i) graph.ops[i].time = times[i];
+  }
   Remark(flags.output, fmt::format("{}: {} ops, {} tensors, {} storages", flags.model.model, graph.ops.size(),
                                    graph.tensors.size(), graph.storages.size()));
   if (!flags.graph_out.empty()) {
@@ -50,6 +57,8 @@ Verb AddInspect(CLI::App& program) {
   app->add_option("--graph-out", flags->graph_out,
                   "Also write the graph itself, a MODEL in its own right: .json or .json.gz")
       ->type_name("FILE");
+  app->add_option("--gpu", flags->gpu, "Model the time of every op on this GPU: a name, or a profile file")
+      ->type_name("NAME");
   return {app, [flags] { return RunInspect(*flags); }};
 }
 

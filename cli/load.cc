@@ -45,7 +45,8 @@ Result<TrainingGraph> Load(const ModelFlags& model, const OutputFlags& output) {
     }
     return CaptureAndLoad(model, output);
   }
-  const bool is_graph = model.model.ends_with(".json") || model.model.ends_with(".json.gz");
+  const bool is_graph =
+      model.model.ends_with(".json") || model.model.ends_with(".json.gz") || model.model.ends_with(".txt");
   const bool is_onnx = model.model.ends_with(".onnx");
   if (is_graph) {
     std::vector<const CLI::Option*> flags = model.shaping;
@@ -56,6 +57,9 @@ Result<TrainingGraph> Load(const ModelFlags& model, const OutputFlags& output) {
     }
   } else if (is_onnx) {
     EBB_RETURN_IF_ERROR(Refuse(model.widths, model, "which has its own layers"));
+    for (const CLI::Option* flag : model.lora) {
+      EBB_RETURN_IF_ERROR(Refuse(flag, model, "whose linear layers have no names of their own"));
+    }
   } else {
     EBB_RETURN_IF_ERROR(Refuse(model.elementwise, model, "whose operators are all known"));
   }

@@ -9,34 +9,57 @@
 namespace ebbtide::cli {
 namespace {
 
+using estimate::BlasWorkspacePolicy;
 using estimate::ZeroGrad;
 
 constexpr std::array<std::pair<const char*, ZeroGrad>, 3> kZeroGrads = {
     {{"start", ZeroGrad::kStart}, {"before-backward", ZeroGrad::kBeforeBackward}, {"end", ZeroGrad::kEnd}}};
 constexpr std::int64_t kMostIterations = 1000;
 
-Status CheckFramework(const std::string& name) {
-  if (name == "pytorch") return {};
-  if (name == "tensorflow" || name == "mxnet") {
-    return Fail("--framework: {} is not modelled; expected pytorch", name);
+// What versions of PyTorch differ in.
+struct Version {
+  const char* name;
+  BlasWorkspacePolicy blas_workspace;
+  bool ties_by_age;  // see alloc::PytorchOptions
+};
+constexpr std::array<Version, 3> kVersions = {{{"pytorch", BlasWorkspacePolicy::kPerCall, true},
+                                               {"pytorch-2.15", BlasWorkspacePolicy::kPerCall, true},
+                                               {"pytorch-2.6", BlasWorkspacePolicy::kKept, false}}};
+constexpr std::array<std::pair<const char*, BlasWorkspacePolicy>, 3> kBlasWorkspaces = {
+    {{"none", BlasWorkspacePolicy::kNone},
+     {"kept", BlasWorkspacePolicy::kKept},
+     {"per-call", BlasWorkspacePolicy::kPerCall}}};
+
+Result<Version> ParseFramework(const std::string& name) {
+  std::vector<std::string> names;
+  for (const Version& version : kVersions) {
+    if (name == version.name) return version;
+    names.push_back(version.name);
   }
-  return Fail("--framework: expected pytorch, found {}{}", name, DidYouMean(name, {"pytorch"}));
+  if (name == "tensorflow" || name == "mxnet") {
+    return Fail("--framework: {} is not modelled; expected {}", name, JoinWithOr(names));
+  }
+  return Fail("--framework: expected {}, found {}{}", JoinWithOr(names), name, DidYouMean(name, names));
 }
 
-Result<ZeroGrad> ParseZeroGrad(const std::string& text) {
+template <typename Choices>
+Result<typename Choices::value_type::second_type> ParseChoice(const char* flag, const std::string& text,
+                                                              const Choices& choices) {
   std::vector<std::string> names;
-  for (const auto& [name, position] : kZeroGrads) {
-    if (text == name) return position;
+  for (const auto& [name, value] : choices) {
+    if (text == name) return value;
     names.push_back(name);
   }
-  return Fail("--zero-grad: expected {}, found {}{}", JoinWithOr(names), text, DidYouMean(text, names));
+  return Fail("{}: expected {}, found {}{}", flag, JoinWithOr(names), text, DidYouMean(text, names));
 }
 
 }  // namespace
 
 void AddTrainingFlags(CLI::App& verb, TrainingFlags& flags) {
   verb.option_defaults()->group("Training");
-  verb.add_option("--framework", flags.framework, "Whose runtime it runs in: pytorch (default)")->type_name("NAME");
+  verb.add_option("--framework", flags.framework,
+                  "Whose runtime it runs in: pytorch (default, that of 2.15) or pytorch-2.6")
+      ->type_name("NAME");
   verb.add_option("--zero-grad", flags.zero_grad,
                   "Where the loop drops gradients: start (default), before-backward or end")
       ->type_name("PLACE");
@@ -45,6 +68,10 @@ void AddTrainingFlags(CLI::App& verb, TrainingFlags& flags) {
       ->check(Check(CheckPositive));
   verb.add_option("--alloc-conf", flags.alloc_conf, "How PyTorch's allocator is set up, as in PYTORCH_ALLOC_CONF")
       ->type_name("TEXT");
+  verb.add_option("--cublas-workspace", flags.cublas_workspace,
+                  "What matrix products take beside their tensors: none (CUBLAS_WORKSPACE_CONFIG=:0:0), kept "
+                  "(by each thread, for good) or per-call; default: as the framework has it")
+      ->type_name("POLICY");
 }
 
 void AddCudaModelFlags(CLI::App& verb, ModelFlags& flags) {
@@ -56,14 +83,20 @@ void AddCudaModelFlags(CLI::App& verb, ModelFlags& flags) {
 }
 
 Result<estimate::Options> OptionsOf(const TrainingFlags& flags) {
-  EBB_RETURN_IF_ERROR(CheckFramework(flags.framework));
+  EBB_ASSIGN_OR_RETURN(const Version version, ParseFramework(flags.framework));
   if (flags.iterations > kMostIterations) {
     return Fail("--iterations: expected 1 to {}, found {}", kMostIterations, flags.iterations);
   }
   estimate::Options options;
   options.training.iterations = flags.iterations;
-  EBB_ASSIGN_OR_RETURN(options.training.zero_grad, ParseZeroGrad(flags.zero_grad));
+  EBB_ASSIGN_OR_RETURN(options.training.zero_grad, ParseChoice("--zero-grad", flags.zero_grad, kZeroGrads));
   EBB_ASSIGN_OR_RETURN(options.allocator, alloc::ChooseAllocator("pytorch", flags.alloc_conf));
+  options.allocator.pytorch.ties_by_age = version.ties_by_age;
+  options.training.blas_workspace = version.blas_workspace;
+  if (!flags.cublas_workspace.empty()) {
+    EBB_ASSIGN_OR_RETURN(options.training.blas_workspace,
+                         ParseChoice("--cublas-workspace", flags.cublas_workspace, kBlasWorkspaces));
+  }
   return options;
 }
 

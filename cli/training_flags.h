@@ -16,6 +16,7 @@ struct TrainingFlags {
   std::string zero_grad = "start";
   std::int64_t iterations = 3;
   std::string alloc_conf;
+  std::string cublas_workspace;  // empty: as the framework has it
 };
 
 void AddTrainingFlags(CLI::App& verb, TrainingFlags& flags);

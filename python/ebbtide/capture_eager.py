@@ -9,8 +9,12 @@ import os
 import sys
 
 import torch
-from torch._prims_common import is_non_overlapping_and_dense_or_false as is_dense
 from torch.overrides import TorchFunctionMode
+
+try:
+    from torch._prims_common import is_non_overlapping_and_dense_or_false as is_dense
+except ImportError:  # before torch 2.8
+    from torch._prims_common import is_non_overlapping_and_dense as is_dense
 
 aten = torch.ops.aten
 

@@ -99,8 +99,28 @@ def run_model(model, batch):
     return outputs
 
 
+def tensors_in(value):
+    """The tensors that a model's result refers to: in lists, dicts, and what libraries keep in objects (caches of keys
+    and values)."""
+    found, waiting, seen = [], [value], set()
+    while waiting:
+        item = waiting.pop()
+        if id(item) in seen:
+            continue
+        seen.add(id(item))
+        if isinstance(item, torch.Tensor):
+            found.append(item)
+        elif isinstance(item, Mapping):
+            waiting += reversed(list(item.values()))
+        elif isinstance(item, (list, tuple)):
+            waiting += reversed(item)
+        elif hasattr(item, "__dict__") and not isinstance(item, (type, torch.nn.Module)):
+            waiting += reversed(list(vars(item).values()))
+    return found
+
+
 def run_forward(model, loss_fn, batch, layers):
-    """The loss, by the conventions that ebbtide.capture documents."""
+    """What the model gives and the loss, by the conventions that ebbtide.capture documents."""
     args, kwargs, rest = (), {}, ()
     if isinstance(batch, dict):
         kwargs = batch
@@ -119,7 +139,7 @@ def run_forward(model, loss_fn, batch, layers):
         raise CaptureError(f"the loss is {what}; expected a tensor of one number")
     if not loss.requires_grad:
         raise CaptureError("the loss depends on no parameter that requires a gradient")
-    return loss
+    return out, loss
 
 
 def _own_loss(out):

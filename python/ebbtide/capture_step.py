@@ -9,7 +9,7 @@ from .capture_errors import CaptureError, refusals
 from .capture_file import build_graph, constant_values, write_graph
 from .capture_known import KnownValues
 from .capture_layers import Layers
-from .capture_scene import Scene, Source, nothing_else_changes, run_forward, run_model, standing_in
+from .capture_scene import Scene, Source, nothing_else_changes, run_forward, run_model, standing_in, tensors_in
 from .capture_trace import Tracing, rules_for
 from .optimizers import describe
 
@@ -48,8 +48,9 @@ def _shown(size):
         size /= 1024
 
 
-def capture_step(model, loss_fn, optimizer, example_batch, device=None, inference=False, autocast=None):
-    """See ebbtide.capture."""
+def capture_step(model, loss_fn, optimizer, example_batch, device=None, inference=False, autocast=None, keep_outputs=False):
+    """See ebbtide.capture. With `keep_outputs` all that the model returns is among the graph's outputs: a loop that
+    holds it in a variable refers to it until the next forward pass has ended."""
     started = time.perf_counter()
     model = getattr(model, "_orig_mod", model)  # what torch.compile wraps
     if not isinstance(model, torch.nn.Module):
@@ -73,7 +74,9 @@ def capture_step(model, loss_fn, optimizer, example_batch, device=None, inferenc
                 if inference:
                     outputs = run_model(model, scene.batch)
                     return _finish(model, None, scene, outputs, {}, started)
-                loss = run_forward(model, loss_fn, scene.batch, layers)
+                out, loss = run_forward(model, loss_fn, scene.batch, layers)
+                outputs = [loss, *(t for t in tensors_in(out) if keep_outputs and t is not loss)]
+                del out
             recorder.phase, recorder.layer = "backward", layers.backward
             with refusals("the backward pass", layers), rules.backward_of(loss):
                 loss.backward()
@@ -84,7 +87,7 @@ def capture_step(model, loss_fn, optimizer, example_batch, device=None, inferenc
     if update is not None:
         with torch.no_grad(), mode:
             update.record(recorder, tracing, scene.parameters, scene.declare_state)
-    return _finish(model, update, scene, [loss], gradients, started)
+    return _finish(model, update, scene, outputs, gradients, started)
 
 
 def _finish(model, update, scene, outputs, gradients, started):
@@ -94,7 +97,7 @@ def _finish(model, update, scene, outputs, gradients, started):
         "optimizer": update.name if update else "none",
     } | constant_values(recorder)
     graph, new_storage = build_graph(
-        recorder, type(model).__name__, meta, [recorder.tensor_number(output) for output in outputs],
+        recorder, type(model).__name__, meta, list(dict.fromkeys(recorder.tensor_number(output) for output in outputs)),
         {recorder.storage_number(g): name for name, g in gradients.items()},
     )
     for storage, tensor in recorder.constants.items():

@@ -1,33 +1,62 @@
 #include "estimate/scratch.h"
 
 #include <algorithm>
-#include <array>
-#include <optional>
 #include <string_view>
+#include <unordered_map>
 
 #include "device/workspace_rules.h"
+#include "estimate/scratch_rules.h"
 #include "graph/arguments.h"
+#include "graph/dtype.h"
+#include "graph/shape.h"
 
 namespace ebbtide::estimate {
 namespace {
 
-std::optional<ConvolutionType> TypeOf(DType dtype) {
-  switch (dtype) {
-    case DType::kFloat16: return ConvolutionType::kFloat16;
-    case DType::kBFloat16: return ConvolutionType::kBFloat16;
-    case DType::kFloat32: return ConvolutionType::kFloat32;
-    case DType::kFloat64: return ConvolutionType::kFloat64;
-    default: return std::nullopt;
-  }
+using RuleTable = std::unordered_map<std::string_view, ScratchRule>;
+
+const RuleTable& Rules() {
+  static const RuleTable* table = new RuleTable{
+      {"convolution", ConvolutionScratch},
+      {"convolution_backward", ConvolutionBackwardScratch},
+      {"sum", ReductionScratch},
+      {"mean", ReductionScratch},
+      {"amax", ReductionScratch},
+      {"amin", ReductionScratch},
+      {"prod", ReductionScratch},
+      {"linalg_vector_norm", ReductionScratch},
+      {"native_layer_norm", LayerNormScratch},
+      {"native_layer_norm_backward", LayerNormBackwardScratch},
+      {"_cudnn_rnn", RecurrentScratch},
+      {"_cudnn_rnn_backward", RecurrentBackwardScratch},
+  };
+  return *table;
 }
 
-Dims SpatialOf(const Dims& shape) { return {shape.begin() + 2, shape.end()}; }
+constexpr std::string_view kCublasKinds[] = {"addmm", "mm", "bmm", "baddbmm",   "addbmm",
+                                             "addmv", "mv", "dot", "_cudnn_rnn"};
 
-// One number stands for all axes.
-Dims PerAxis(const Op& op, std::string_view name, std::size_t axes) {
-  const Dims* values = ArgumentAs<Dims>(op, name);
-  if (values == nullptr || values->empty()) return Dims(axes, 1);
-  return values->size() == 1 ? Dims(axes, values->front()) : *values;
+Bytes RowMajorCopy(const Tensor* tensor) { return tensor == nullptr || IsRowMajor(*tensor) ? 0 : SizeOf(*tensor); }
+
+}  // namespace
+
+const Tensor* ScratchQuery::Argument(std::string_view name) const {
+  const TensorId id = TensorArgument(op, name);
+  return id.valid() ? &graph.tensor(id) : nullptr;
+}
+
+Bytes SizeOf(const Tensor& tensor) {
+  return SaturatingMul(ElementCount(tensor.shape).value_or(std::numeric_limits<Bytes>::max()), ItemSize(tensor.dtype));
+}
+
+bool IsRowMajor(const Tensor& tensor) {
+  std::int64_t expected = 1;
+  for (std::size_t i = tensor.shape.size(); i-- > 0;) {
+    if (tensor.shape[i] == 1) continue;
+    if (tensor.stride[i] != expected) return false;
+    expected = SaturatingMul(expected, tensor.shape[i]);
+  }
+  return true;
 }
 
 bool IsChannelsLast(const Tensor& tensor) {
@@ -35,103 +64,23 @@ bool IsChannelsLast(const Tensor& tensor) {
          tensor.stride.back() == tensor.shape[1];
 }
 
-// PyTorch's own kernels, which need no room, take a planar depthwise convolution that is not of half precision.
-bool IsNativeDepthwise(const ConvolutionProblem& problem) {
-  return problem.input.size() == 2 && problem.groups > 1 && problem.groups == problem.in_channels &&
-         problem.out_channels % problem.in_channels == 0 && !problem.is_channels_last &&
-         problem.type == ConvolutionType::kFloat32;
+void LayerNormScratch(const ScratchQuery& query, ScratchList& scratch) {
+  scratch.Take(0, RowMajorCopy(query.Argument("input")));
 }
 
-// As a forward convolution has it: a transposed one computes its data gradient.
-std::optional<ConvolutionProblem> ProblemOf(const TrainingGraph& graph, const Op& op, TensorId result) {
-  const TensorId input = TensorArgument(op, "input"), weight = TensorArgument(op, "weight");
-  if (!input.valid() || !weight.valid() || !result.valid()) return std::nullopt;
-  const Tensor& in = graph.tensor(input);
-  const Tensor& filter = graph.tensor(weight);
-  const Tensor& out = graph.tensor(result);
-  const std::size_t rank = in.shape.size();
-  if (rank < 3 || rank > 5 || filter.shape.size() != rank || out.shape.size() != rank) return std::nullopt;
-  const std::optional<ConvolutionType> type = TypeOf(in.dtype);
-  if (!type) return std::nullopt;
-  const bool* transposed = ArgumentAs<bool>(op, "transposed");
-  const bool is_transposed = transposed != nullptr && *transposed;
-  const Tensor& from = is_transposed ? out : in;
-  const Tensor& to = is_transposed ? in : out;
-  const std::int64_t* groups = ArgumentAs<std::int64_t>(op, "groups");
-  ConvolutionProblem problem;
-  problem.type = *type;
-  problem.is_channels_last = IsChannelsLast(in);
-  problem.batch = in.shape[0];
-  problem.in_channels = from.shape[1];
-  problem.out_channels = to.shape[1];
-  problem.groups = groups ? *groups : 1;
-  problem.input = SpatialOf(from.shape);
-  problem.output = SpatialOf(to.shape);
-  problem.filter = SpatialOf(filter.shape);
-  problem.stride = PerAxis(op, "stride", rank - 2);
-  problem.dilation = PerAxis(op, "dilation", rank - 2);
-  problem.pass = is_transposed ? ConvolutionPass::kDataGradient : ConvolutionPass::kForward;
-  if (!is_transposed && IsNativeDepthwise(problem)) return std::nullopt;
-  return problem;
+void LayerNormBackwardScratch(const ScratchQuery& query, ScratchList& scratch) {
+  const Tensor* grad = query.Argument("grad_out");
+  scratch.Take(0, RowMajorCopy(grad != nullptr ? grad : query.Argument("grad")));
+  scratch.Take(0, RowMajorCopy(query.Argument("input")));
 }
-
-void Add(std::vector<Scratch>& scratch, std::size_t after_results, Bytes bytes) {
-  if (bytes > 0) scratch.push_back({after_results, bytes});
-}
-
-std::vector<Scratch> ForwardConvolution(const TrainingGraph& graph, const Op& op, const DeviceProfile& gpu) {
-  std::vector<Scratch> scratch;
-  if (const auto problem = ProblemOf(graph, op, op.outputs.front())) {
-    Add(scratch, 1, ConvolutionWorkspace(*problem, gpu));
-  }
-  return scratch;
-}
-
-// The gradient of the input, if it is wanted, then that of the filter; the bias's is a plain sum.
-std::vector<Scratch> BackwardConvolution(const TrainingGraph& graph, const Op& op, const DeviceProfile& gpu) {
-  std::vector<Scratch> scratch;
-  TensorId grad = TensorArgument(op, "grad_output");
-  if (!grad.valid()) grad = TensorArgument(op, "grad");
-  auto problem = ProblemOf(graph, op, grad);
-  if (!problem) return scratch;
-  const Tensor& input = graph.tensor(TensorArgument(op, "input"));
-  const Tensor& weight = graph.tensor(TensorArgument(op, "weight"));
-  const bool is_transposed = problem->pass == ConvolutionPass::kDataGradient;
-  std::size_t results = 0;
-  for (TensorId output : op.outputs) {
-    const Tensor& made = graph.tensor(output);
-    ++results;
-    if (made.shape == input.shape) {
-      problem->pass = is_transposed ? ConvolutionPass::kForward : ConvolutionPass::kDataGradient;
-    } else if (made.shape == weight.shape) {
-      problem->pass = ConvolutionPass::kFilterGradient;
-    } else {
-      continue;
-    }
-    Add(scratch, results, ConvolutionWorkspace(*problem, gpu));
-  }
-  return scratch;
-}
-
-struct Rule {
-  std::string_view kind;
-  std::vector<Scratch> (*scratch)(const TrainingGraph&, const Op&, const DeviceProfile&);
-};
-constexpr Rule kRules[] = {
-    {"convolution", ForwardConvolution},
-    {"convolution_backward", BackwardConvolution},
-};
-
-constexpr std::string_view kCublasKinds[] = {"addmm", "mm", "bmm", "baddbmm",   "addbmm",
-                                             "addmv", "mv", "dot", "_cudnn_rnn"};
-
-}  // namespace
 
 std::vector<Scratch> ScratchOf(const TrainingGraph& graph, const Op& op, const DeviceProfile& gpu) {
-  for (const Rule& rule : kRules) {
-    if (op.kind == rule.kind) return rule.scratch(graph, op, gpu);
+  if (const auto rule = Rules().find(op.kind); rule != Rules().end() && !op.outputs.empty()) {
+    ScratchList scratch;
+    rule->second({graph, op, gpu}, scratch);
+    return std::move(scratch.taken());
   }
-  if (op.workspace > 0) return {{op.outputs.size(), op.workspace}};
+  if (op.workspace > 0) return {{op.outputs.size(), op.workspace, 0, 0}};
   return {};
 }
 

@@ -1,6 +1,7 @@
 // Memory that CUDA's kernels and libraries take while an op runs, beside its tensors.
 #pragma once
 
+#include <limits>
 #include <vector>
 
 #include "device/profile.h"
@@ -8,10 +9,15 @@
 
 namespace ebbtide::estimate {
 
-// Scratch memory of one op: taken when that many of the op's own results are there, and free before the next is made.
+// Scratch memory of one op: taken when `after_results` of the op's own results are there, and freed when
+// `until_results` are and as many of its next scratch requests as it outlives have been made.
 struct Scratch {
+  static constexpr std::size_t kWholeOp = std::numeric_limits<std::size_t>::max();
+
   std::size_t after_results = 0;
   Bytes bytes = 0;
+  std::size_t until_results = 0;  // kWholeOp: it goes when the op has ended
+  std::size_t outlives = 0;
 };
 
 // In the order in which the op takes them.

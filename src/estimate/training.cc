@@ -2,10 +2,15 @@
 
 #include <algorithm>
 #include <array>
+#include <unordered_map>
 #include <utility>
 
 #include "device/workspace_rules.h"
+#include "estimate/kernel_results.h"
+#include "estimate/model_order.h"
+#include "estimate/module_calls.h"
 #include "estimate/scratch.h"
+#include "graph/arguments.h"
 #include "graph/liveness.h"
 
 namespace ebbtide::estimate {
@@ -30,6 +35,12 @@ bool MakesStateEarly(const TrainingGraph& graph) {
   return found != graph.meta.end() && found->second == "adagrad";
 }
 
+std::vector<Lifetime> LifetimesOf(const TrainingGraph& graph) {
+  std::vector<Lifetime> lifetimes = ComputeLiveness(graph);
+  HoldArguments(graph, lifetimes);
+  return lifetimes;
+}
+
 class Training {
  public:
   Training(const TrainingGraph& graph, const DeviceProfile& gpu, const TrainingOptions& options, Sink& sink)
@@ -37,11 +48,13 @@ class Training {
         gpu_(gpu),
         options_(options),
         sink_(sink),
-        lifetimes_(ComputeLiveness(graph)),
+        lifetimes_(LifetimesOf(graph)),
         releases_(graph, lifetimes_),
         held_(graph.storages.size()),
-        is_kept_(graph.storages.size()) {
+        is_kept_(graph.storages.size()),
+        pack_(graph.storages.size()) {
     MarkKept();
+    FindPacks();
   }
 
   void Run() {
@@ -58,10 +71,18 @@ class Training {
   // returned, which the last op within a named layer makes.
   void MarkKept() {
     for (TensorId id : graph_.outputs) is_kept_[graph_.tensor(id).storage.index()] = true;
+    if (graph_.outputs.size() > 1) return FindReturn();
     for (auto op = graph_.ops.rbegin(); op != graph_.ops.rend(); ++op) {
       if (op->phase != Phase::kForward || op->layer.empty()) continue;
       for (TensorId id : op->outputs) is_kept_[graph_.tensor(id).storage.index()] = true;
       break;
+    }
+  }
+
+  // A graph that names what the model returned, beside the loss: the variable gets it when the model's call ends.
+  void FindReturn() {
+    for (std::size_t i = 0; i < graph_.ops.size() && graph_.ops[i].phase == Phase::kForward; ++i) {
+      if (graph_.ops[i].layer != "loss") returns_at_ = OpId(i);
     }
   }
 
@@ -84,34 +105,70 @@ class Training {
   }
 
   bool RunOp(OpId id, const Op& op) {
-    if (!TakeBlasWorkspace(id, op)) return false;
+    if (!TakeBlasWorkspace(id, op) || !TakeDropoutStates(id, op)) return false;
     std::vector<Scratch> scratch = ScratchOf(graph_, op, gpu_);
     if (options_.blas_workspace == BlasWorkspacePolicy::kPerCall) {
-      if (const Bytes bytes = BlasScratchOf(graph_, op, gpu_)) scratch.push_back({op.outputs.size(), bytes});
+      if (const Bytes bytes = BlasScratchOf(graph_, op, gpu_)) scratch.push_back({op.outputs.size(), bytes, 0, 0});
     }
     auto next = scratch.begin();
-    const auto take_scratch = [&](std::size_t results) {
-      for (; next != scratch.end() && next->after_results == results; ++next) {
-        const RequestId request = Ask({next->bytes, Category::kWorkspace, StorageId(), id});
-        if (!request.valid()) return false;
-        sink_.Free(request);
+    std::size_t results = 0;
+    const auto take_scratch = [&](std::size_t up_to) {
+      ReleaseScratch(results);
+      for (; next != scratch.end() && next->after_results <= up_to; ++next) {
+        if (!TakeScratch(*next, id)) return false;
+        ReleaseScratch(results);
       }
       return true;
     };
-    std::size_t results = 0;
-    if (!take_scratch(results)) return false;
-    for (TensorId output : op.outputs) {
+    const auto make = [&](TensorId output) {
       const StorageId storage = graph_.tensor(output).storage;
-      if (lifetimes_[storage.index()].persistent || lifetimes_[storage.index()].born != id) continue;
-      if (!Make(storage, id) || !take_scratch(++results)) return false;
+      if (lifetimes_[storage.index()].persistent || lifetimes_[storage.index()].born != id) return true;
+      if (IsPackedInto(storage)) return true;
+      return Make(storage, id) && take_scratch(++results);
+    };
+    if (!take_scratch(results)) return false;
+    if (const std::vector<std::size_t>* order = ResultOrder(op)) {
+      for (const std::size_t place : *order) {
+        if (place < op.outputs.size() && !make(op.outputs[place])) return false;
+      }
+    } else {
+      for (const TensorId output : op.outputs) {
+        if (!make(output)) return false;
+      }
     }
-    while (next != scratch.end()) {
-      if (!take_scratch(next->after_results)) return false;
-    }
+    if (!take_scratch(Scratch::kWholeOp)) return false;
+    ReleaseScratch(Scratch::kWholeOp);
     for (StorageId storage : releases_.After(id)) {
       if (!OutlivesOps(storage)) Drop(storage);
     }
+    if (id == returns_at_) {
+      for (const RequestId request : replaced_) sink_.Free(request);
+      replaced_.clear();
+    }
     return true;
+  }
+
+  struct HeldScratch {
+    RequestId request;
+    std::size_t until_results = 0, outlives = 0;
+  };
+
+  bool TakeScratch(const Scratch& scratch, OpId op) {
+    const RequestId request = Ask({scratch.bytes, Category::kWorkspace, StorageId(), op});
+    if (!request.valid()) return false;
+    for (HeldScratch& held : scratch_) held.outlives -= held.outlives > 0 ? 1 : 0;
+    scratch_.push_back({request, scratch.until_results, scratch.outlives});
+    return true;
+  }
+
+  // What has lived as long as it should, the last first; all of it where the op has ended.
+  void ReleaseScratch(std::size_t results) {
+    for (std::size_t i = scratch_.size(); i-- > 0;) {
+      const HeldScratch& held = scratch_[i];
+      if (results != Scratch::kWholeOp && (held.outlives > 0 || held.until_results > results)) continue;
+      sink_.Free(held.request);
+      scratch_.erase(scratch_.begin() + static_cast<std::ptrdiff_t>(i));
+    }
   }
 
   bool OutlivesOps(StorageId storage) const {
@@ -120,11 +177,20 @@ class Training {
 
   // A new value takes the place of the last iteration's, which goes when the new one is there.
   bool Make(StorageId storage, OpId op) {
+    const bool is_shared = pack_[storage.index()].valid();
+    return MakeAlone(storage, is_shared ? blocks_.at(storage).bytes : graph_.storage(storage).bytes, op);
+  }
+
+  bool MakeAlone(StorageId storage, Bytes bytes, OpId op) {
     const RequestId before = held_[storage.index()];
-    const Storage& made = graph_.storage(storage);
-    held_[storage.index()] = Ask({made.bytes, CategoryOf(made.kind), storage, op});
+    held_[storage.index()] = Ask({bytes, CategoryOf(graph_.storage(storage).kind), storage, op});
     if (!held_[storage.index()].valid()) return false;
-    if (before.valid()) sink_.Free(before);
+    if (!before.valid()) return true;
+    if (returns_at_.valid() && is_kept_[storage.index()] && op < returns_at_) {
+      replaced_.push_back(before);
+    } else {
+      sink_.Free(before);
+    }
     return true;
   }
 
@@ -142,13 +208,54 @@ class Training {
     return true;
   }
 
-  // Module by module, each with its parameters and then its buffers, as nn.Module.to moves them.
   bool AllocateModel() {
-    for (std::size_t i = 0; i < graph_.storages.size(); ++i) {
-      const StorageKind kind = graph_.storages[i].kind;
-      if (kind != StorageKind::kParameter && kind != StorageKind::kBuffer) continue;
-      if (!Make(StorageId(i), OpId())) return false;
+    for (const StorageId storage : ModelOrder(graph_)) {
+      if (!MakeAlone(storage, graph_.storage(storage).bytes, OpId())) return false;
+      if (!Pack(storage)) return false;
     }
+    return true;
+  }
+
+  // ---- Blocks that several storages share: the first of them stands for it.
+  struct SharedBlock {
+    std::vector<StorageId> members;
+    Bytes bytes = 0;
+  };
+
+  void FindPacks() {
+    for (std::size_t i = 0; i < graph_.ops.size(); ++i) {
+      const Op& op = graph_.ops[i];
+      SharedBlock block;
+      const auto add = [&](TensorId id, StorageKind kind) {
+        if (!id.valid()) return;
+        const StorageId storage = graph_.tensor(id).storage;
+        if (graph_.storage(storage).kind != kind || pack_[storage.index()].valid()) return;
+        block.members.push_back(storage);
+        block.bytes += graph_.storage(storage).bytes;
+        pack_[storage.index()] = block.members.front();
+      };
+      for (const TensorId id : PackedParameters(op)) add(id, StorageKind::kParameter);
+      if (PacksGradients(op)) {
+        for (const TensorId id : op.outputs) add(id, StorageKind::kGradient);
+      }
+      if (!block.members.empty()) blocks_.emplace(block.members.front(), std::move(block));
+    }
+  }
+
+  bool IsPackedInto(StorageId storage) const {
+    return pack_[storage.index()].valid() && pack_[storage.index()] != storage;
+  }
+
+  // When the last of a block's parameters has come, all move into it.
+  bool Pack(StorageId storage) {
+    if (!pack_[storage.index()].valid()) return true;
+    const SharedBlock& block = blocks_.at(pack_[storage.index()]);
+    const auto is_there = [&](StorageId member) { return held_[member.index()].valid(); };
+    if (!std::ranges::all_of(block.members, is_there)) return true;
+    const RequestId packed = Ask({block.bytes, Category::kParameter, block.members.front(), OpId()});
+    if (!packed.valid()) return false;
+    for (const StorageId member : block.members) Drop(member);
+    held_[block.members.front().index()] = packed;
     return true;
   }
 
@@ -177,6 +284,18 @@ class Training {
     return Ask({BlasWorkspace(gpu_), Category::kWorkspace, StorageId(), id}).valid();
   }
 
+  // cuDNN's generator for dropout between recurrent layers is made once, behind a seed.
+  bool TakeDropoutStates(OpId id, const Op& op) {
+    if (has_dropout_states_ || op.kind != "_cudnn_rnn") return true;
+    const double* dropout = ArgumentAs<double>(op, "dropout");
+    if (dropout == nullptr || *dropout == 0) return true;
+    has_dropout_states_ = true;
+    const RequestId seed = Ask({8, Category::kWorkspace, StorageId(), id});
+    if (!seed.valid()) return false;
+    sink_.Free(seed);
+    return Ask({DropoutStates(gpu_), Category::kWorkspace, StorageId(), id}).valid();
+  }
+
   // Invalid: out of memory. Nothing is allocated for no bytes, as in PyTorch, but the request has its number.
   RequestId Ask(const Request& request) {
     if (!sink_.Allocate(request)) return RequestId();
@@ -191,7 +310,13 @@ class Training {
   const Releases releases_;
   std::vector<RequestId> held_;  // by storage
   std::vector<bool> is_kept_;    // by storage
+  std::vector<StorageId> pack_;  // by storage: the first of those that share its block; invalid: none does
+  std::unordered_map<StorageId, SharedBlock> blocks_;  // by their first
+  std::vector<HeldScratch> scratch_;                   // of the op that runs
+  OpId returns_at_;                  // with the model's results, where the graph names them
+  std::vector<RequestId> replaced_;  // the last iteration's, until then
   std::array<bool, 2> has_blas_workspace_{};
+  bool has_dropout_states_ = false;
   std::size_t requests_ = 0;
 };
 

@@ -4,8 +4,10 @@
 #include <set>
 #include <unordered_map>
 
+#include "model/checkpoint.h"
 #include "model/gradient_rules.h"
 #include "model/ops.h"
+#include "model/saved.h"
 
 namespace ebbtide::model {
 
@@ -21,28 +23,57 @@ const std::set<std::string, std::less<>> kElementwise = {"mul", "div", "neg", "p
 const std::set<std::string, std::less<>> kFromZeros = {"slice_backward", "select_backward", "gather_backward",
                                                        "index_put_backward", "index_select_backward"};
 
+// These compute all their gradients, whichever are asked for; but a mask's only if it is.
+const std::set<std::string, std::less<>> kWhole = {
+    "cudnn_batch_norm_backward", "_scaled_dot_product_flash_attention_for_cpu_backward",
+    "_scaled_dot_product_flash_attention_backward", "_scaled_dot_product_efficient_attention_backward"};
+
 class Backward {
  public:
-  explicit Backward(Builder& builder) : b_(builder), forward_ops_(builder.graph().ops.size()) {
+  Backward(Builder& builder, TensorId loss, std::size_t begin, const ParameterGradients& before)
+      : b_(builder),
+        loss_(loss),
+        begin_(begin),
+        end_(builder.graph().ops.size()),
+        recomputation_(builder, begin),
+        gradients_(before) {
     gradient_.resize(builder.graph().tensors.size());
+    for (std::size_t i = 0; i < before.size(); ++i) place_[before[i].first] = i;
+    FindLastContributions();
   }
 
   static bool IsFunction(const std::string& name) { return kElementwise.contains(name) || kFunctions.contains(name); }
 
-  ParameterGradients Run(TensorId loss) {
+  ParameterGradients Run() {
     b_.set_phase(Phase::kBackward);
     b_.set_layer(b_.graph().ops.back().layer);
-    TensorId ones = b_.CallOne("ones_like", {{"self", loss}}, {b_.shape(loss), b_.at(loss).dtype});
-    Accumulate(loss, ones);
-    for (std::size_t i = forward_ops_; i-- > 0;) RunNode(OpId(i));
-    ParameterGradients out;
-    for (TensorId parameter : arrival_order_) {
-      if (gradient_[parameter.index()].valid()) out.emplace_back(parameter, OwnGradient(parameter));
-    }
-    return out;
+    Accumulate(loss_, b_.CallOne("ones_like", {{"self", loss_}}, {b_.shape(loss_), b_.at(loss_).dtype}));
+    for (std::size_t i = end_; i-- > begin_;) RunNode(OpId(i));
+    return std::move(gradients_);
   }
 
  private:
+  // Of every parameter, the last node to contribute to its gradient.
+  void FindLastContributions() {
+    std::vector<bool> reached(gradient_.size());
+    reached[loss_.index()] = true;
+    for (std::size_t i = end_; i-- > begin_;) {
+      const Op& node = b_.graph().ops[i];
+      if (std::ranges::none_of(node.outputs, [&](TensorId out) { return reached[out.index()]; })) continue;
+      for (const GradientStatement& statement : FindGradientRule(node.kind)->backward) {
+        for (const std::string& name : statement.targets) {
+          for (TensorId id : TensorsNamed(b_, OpId(i), name)) {
+            if (!b_.NeedsGrad(id)) continue;
+            reached[id.index()] = true;
+            if (IsParameter(id) && !b_.IsView(id)) last_contribution_[id] = OpId(i);
+          }
+        }
+      }
+    }
+  }
+
+  bool IsParameter(TensorId id) const { return b_.IsTrainedParameter(id); }  // not a view of one
+
   void RunNode(OpId id) {
     const Op node = b_.graph().op(id);  // a copy: recording moves the ops
     if (std::ranges::none_of(node.outputs, [&](TensorId out) { return Gradient(out).valid(); })) return;
@@ -51,9 +82,15 @@ class Backward {
     node_id_ = id;
     b_.set_layer(node.layer);
     arrivals_.clear();
+    recomputation_.Before(id);
     for (const GradientStatement& statement : rule->backward) Run(statement);
+    recomputation_.After(id);
     for (TensorId out : node.outputs) Drop(out);
     for (auto [target, gradient] : arrivals_) Accumulate(target, gradient);
+    for (auto [target, gradient] : arrivals_) {
+      const auto last = last_contribution_.find(target);
+      if (last != last_contribution_.end() && last->second == id) Complete(target);
+    }
   }
 
   void Run(const GradientStatement& statement) {
@@ -74,6 +111,7 @@ class Backward {
       return Arrive(targets[0], op::Cast(b_, SumTo(Evaluate(formula), targets[0]), b_.at(targets[0]).dtype));
     }
     // A kernel whose outputs are shaped like its targets.
+    if (kWhole.contains(formula.name)) targets = WholeTargets(statement);
     std::vector<OutputSpec> outputs;
     for (TensorId id : targets) {
       const Tensor& like = b_.at(id);
@@ -81,7 +119,7 @@ class Backward {
     }
     Arguments arguments;
     for (const Formula& operand : formula.operands) {
-      Operand ids = Lookup(operand.name);
+      Operand ids = Read(operand.name);
       if (ids.size() == 1) arguments.push_back({operand.name, ids[0]});
       if (ids.size() > 1) arguments.push_back({operand.name, TensorList{ids}});
     }
@@ -91,7 +129,19 @@ class Backward {
       if (!is_tensor && !std::holds_alternative<std::monostate>(argument.value)) arguments.push_back(argument);
     }
     std::vector<TensorId> gradients = b_.Call(formula.name, std::move(arguments), std::move(outputs));
-    for (std::size_t i = 0; i < targets.size(); ++i) Arrive(targets[i], InLayoutOf(targets[i], gradients[i]));
+    for (std::size_t i = 0; i < targets.size(); ++i) {
+      if (b_.NeedsGrad(targets[i])) Arrive(targets[i], InLayoutOf(targets[i], gradients[i]));
+    }
+  }
+
+  Operand WholeTargets(const GradientStatement& statement) {
+    Operand targets;
+    for (const std::string& name : statement.targets) {
+      for (TensorId id : Lookup(name)) {
+        if (id.valid() && (b_.NeedsGrad(id) || name != "attn_bias")) targets.push_back(id);
+      }
+    }
+    return targets;
   }
 
   // A kernel keeps the order of its target's axes, but a convolution's weight gradient has its input's.
@@ -105,7 +155,7 @@ class Backward {
     const Tensor want = b_.at(parameter), have = b_.at(gradient);
     bool same = true;
     for (std::size_t i = 0; i < want.shape.size(); ++i) same &= want.shape[i] <= 1 || want.stride[i] == have.stride[i];
-    if (same || b_.graph().storage_of(parameter).kind != StorageKind::kParameter) return gradient;
+    if (same || !IsParameter(parameter) || place_.contains(parameter)) return gradient;
     TensorId copy = b_.CallOne("new_empty_strided", {{"self", gradient}, {"size", want.shape}, {"stride", want.stride}},
                                {want.shape, want.dtype, want.stride});
     return b_.InPlace("copy_", copy, {{"src", gradient}});
@@ -114,22 +164,20 @@ class Backward {
   // The tensors behind a name: gradients of outputs, outputs, arguments, or what the forward op noted.
   Operand Lookup(const std::string& name) {
     if (name == "grad") return {Gradient(node_->outputs[0])};
-    if (name.starts_with("result")) {
-      std::size_t index = name.size() > 6 ? std::stoul(name.substr(6)) : 0;
-      return index < node_->outputs.size() ? Operand{node_->outputs[index]} : Operand{};
-    }
-    if (TensorId saved = b_.SavedFor(node_id_, name); saved.valid()) return {saved};
-    const Value* value = FindArgument(*node_, name);
-    if (!value) return {};
-    if (const TensorId* id = std::get_if<TensorId>(value)) return {*id};
-    if (const TensorList* list = std::get_if<TensorList>(value)) return list->ids;
-    return {};
+    return TensorsNamed(b_, node_id_, name);
+  }
+
+  // The same to be read: gradients, and what forward saved, made again where the layer is checkpointed.
+  Operand Read(const std::string& name) {
+    Operand ids = Lookup(name);
+    for (TensorId& id : ids) id = recomputation_.Instead(node_id_, id);
+    return ids;
   }
 
   // Formulas of one target; numbers drop out of the operands.
   TensorId Evaluate(const Formula& formula) {
     if (!formula.is_call) {
-      Operand ids = Lookup(formula.name);
+      Operand ids = Read(formula.name);
       return ids.empty() ? TensorId() : ids[0];
     }
     std::vector<TensorId> operands;
@@ -233,10 +281,7 @@ class Backward {
 
   void Accumulate(TensorId target, TensorId gradient) {
     TensorId old = Gradient(target);
-    if (!old.valid()) {
-      if (b_.graph().storage_of(target).kind == StorageKind::kParameter) arrival_order_.push_back(target);
-      return Put(target, gradient);
-    }
+    if (!old.valid()) return Put(target, gradient);
     // A view keeps what it looks at alive, and torch sums in place only what nothing else refers to.
     Put(target, OwnsStorage(old) && !b_.IsView(old) && b_.at(old).storage != b_.at(gradient).storage
                     ? op::BinaryInPlace(b_, "add_", old, gradient)
@@ -256,11 +301,27 @@ class Backward {
     return OwnsStorage(gradient) ? gradient : op::Clone(b_, gradient);
   }
 
+  // The parameter takes the gradient for its own, or adds it to the one it has.
+  void Complete(TensorId parameter) {
+    const auto [entry, is_first] = place_.try_emplace(parameter, gradients_.size());
+    if (is_first) {
+      gradients_.emplace_back(parameter, OwnGradient(parameter));
+      return;
+    }
+    TensorId& sum = gradients_[entry->second].second;
+    sum = op::BinaryInPlace(b_, "add_", sum, Gradient(parameter));
+    Drop(parameter);
+  }
+
   Builder& b_;
-  std::size_t forward_ops_;
+  TensorId loss_;
+  std::size_t begin_, end_;  // the forward ops
+  Recomputation recomputation_;
+  ParameterGradients gradients_;
+  std::unordered_map<TensorId, std::size_t> place_;  // in gradients_, by parameter
+  std::unordered_map<TensorId, OpId> last_contribution_;
   std::vector<TensorId> gradient_;  // by forward tensor
   std::unordered_map<StorageId, int> references_;
-  std::vector<TensorId> arrival_order_;
   std::vector<std::pair<TensorId, TensorId>> arrivals_;  // target, gradient: of the node that runs
   const Op* node_ = nullptr;
   OpId node_id_;
@@ -284,23 +345,33 @@ const std::unordered_map<std::string, TensorId (Backward::*)(Backward::Operands)
 
 bool IsFormulaFunction(std::string_view name) { return Backward::IsFunction(std::string(name)); }
 
-ParameterGradients RecordBackward(Builder& builder, TensorId loss) { return Backward(builder).Run(loss); }
+ParameterGradients RecordBackward(Builder& builder, TensorId loss, std::size_t begin,
+                                  const ParameterGradients& before) {
+  return Backward(builder, loss, begin, before).Run();
+}
 
-void AssignStorageKinds(TrainingGraph& graph, const ParameterGradients& gradients) {
-  std::vector<bool> made_in_forward(graph.storages.size());
+void AssignStorageKinds(Builder& builder, const ParameterGradients& gradients) {
+  TrainingGraph& graph = builder.graph();
+  enum class Maker : std::uint8_t { kOther, kForward, kRecomputation };
+  std::vector<Maker> maker(graph.storages.size());
   std::vector<OpId> last_use(graph.storages.size());
   auto made = [&](StorageId id) { return !IsPersistent(graph.storage(id).kind); };
   for (std::size_t i = 0; i < graph.ops.size(); ++i) {
     const Op& op = graph.ops[i];
+    const bool recomputed = builder.IsRecomputation(OpId(i));
     for (TensorId in : op.inputs) last_use[graph.tensor(in).storage.index()] = OpId(i);
     for (TensorId out : op.outputs) {
       StorageId id = graph.tensor(out).storage;
-      if (op.phase == Phase::kForward && made(id)) made_in_forward[id.index()] = true;
+      if (maker[id.index()] != Maker::kOther) continue;
+      if (op.phase == Phase::kForward) maker[id.index()] = Maker::kForward;
+      if (recomputed) maker[id.index()] = Maker::kRecomputation;
     }
     if (op.phase != Phase::kBackward) continue;
     for (TensorId in : op.inputs) {
       StorageId id = graph.tensor(in).storage;
-      if (made(id) && made_in_forward[id.index()]) graph.storages[id.index()].kind = StorageKind::kActivation;
+      const bool kept =
+          maker[id.index()] == Maker::kForward || (maker[id.index()] == Maker::kRecomputation && !recomputed);
+      if (made(id) && kept) graph.storages[id.index()].kind = StorageKind::kActivation;
     }
   }
   for (std::size_t i = 0; i < graph.storages.size(); ++i) {

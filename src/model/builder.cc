@@ -7,6 +7,7 @@
 
 #include "model/flops.h"
 #include "model/gradient_rules.h"
+#include "model/patterns.h"
 
 namespace ebbtide::model {
 
@@ -39,8 +40,19 @@ TensorId Builder::Label(const std::string& name, Dims shape) {
 }
 
 TensorId Builder::Parameter(const std::string& name, Dims shape, DType dtype) {
+  return Learnt(name, std::move(shape), dtype, false);
+}
+
+TensorId Builder::AdapterParameter(const std::string& name, Dims shape) {
+  return Learnt(name, std::move(shape), DType::kFloat32, true);
+}
+
+TensorId Builder::Learnt(const std::string& name, Dims shape, DType dtype, bool is_adapter) {
   TensorId id = Persistent(StorageKind::kParameter, name, std::move(shape), dtype);
-  needs_grad_[id.index()] = !inference();
+  const auto is_frozen = [&](const std::string& pattern) { return !MatchedPart(pattern, at(id).name).empty(); };
+  const bool trained = (is_adapter || !options_.lora) && std::ranges::none_of(options_.freeze, is_frozen);
+  if (trained) trained_.insert(id);
+  needs_grad_[id.index()] = trained && !inference();
   parameters_.push_back(id);
   return id;
 }
@@ -58,6 +70,11 @@ Builder::Layer Builder::Enter(std::string_view name) {
   if (!layer_.empty() && !name.empty()) layer_ += '.';
   layer_ += name;
   return Layer(*this, before);
+}
+
+Builder::Layer Builder::EnterBlock(std::string_view name) {
+  blocks_.insert(layer_.empty() ? std::string(name) : fmt::format("{}.{}", layer_, name));
+  return Enter(name);
 }
 
 Op& Builder::Record(std::string kind, Arguments arguments, const CallOptions& options) {
@@ -170,9 +187,7 @@ TensorId Builder::SavedFor(OpId op, const std::string& name) const {
   return found == saved_.end() ? TensorId() : found->second;
 }
 
-bool Builder::IsTrainedParameter(TensorId id) const {
-  return (needs_grad_[id.index()] || inference()) && std::ranges::find(parameters_, id) != parameters_.end();
-}
+bool Builder::IsTrainedParameter(TensorId id) const { return trained_.contains(id); }
 
 TensorId Builder::cast_of(TensorId parameter) const {
   auto found = casts_.find(parameter);

@@ -5,8 +5,10 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "base/result.h"
@@ -30,6 +32,9 @@ struct CallOptions {
 
 using Arguments = std::vector<Argument>;
 
+// From tensors to those that take their place.
+using TensorMap = std::unordered_map<TensorId, TensorId>;
+
 class Builder {
  public:
   Builder(std::string name, const ModelOptions& options);
@@ -41,7 +46,9 @@ class Builder {
   // ---- What exists before the step. Names are relative to the current layer.
   TensorId Input(const std::string& name, Dims shape, DType dtype = DType::kFloat32);
   TensorId Label(const std::string& name, Dims shape);  // what only the loss reads; absent in inference
+  // Trained, unless the options freeze it: ModelOptions::freeze, or `lora`, which trains nothing but adapters.
   TensorId Parameter(const std::string& name, Dims shape, DType dtype = DType::kFloat32);
+  TensorId AdapterParameter(const std::string& name, Dims shape);
   TensorId Buffer(const std::string& name, Dims shape, DType dtype = DType::kFloat32);
   TensorId State(const std::string& name, Dims shape, DType dtype);  // of the optimizer
 
@@ -58,6 +65,10 @@ class Builder {
     std::size_t length_before_;
   };
   [[nodiscard]] Layer Enter(std::string_view name);
+  [[nodiscard]] Layer EnterBlock(std::string_view name);  // one of the blocks that the model is a repetition of
+  bool IsBlock(std::string_view path) const { return blocks_.contains(path); }
+  void NoteLinearLayer() { linear_layers_.push_back(layer_); }
+  const std::vector<std::string>& linear_layers() const { return linear_layers_; }
   const std::string& layer() const { return layer_; }
   void set_layer(std::string layer) { layer_ = std::move(layer); }
 
@@ -75,6 +86,11 @@ class Builder {
 
   // Notes that backward of the last recorded op reads `tensor` under that name (a copy made before an in-place op).
   void SaveForBackward(const std::string& name, TensorId tensor);
+
+  // Records the ops [begin, end) once more, in the present phase, and returns what they yield now by what they
+  // yielded then. What they read of others' making, they read again. In backward this is recomputation.
+  TensorMap Repeat(std::size_t begin, std::size_t end);
+  bool IsRecomputation(OpId op) const { return op.index() < recomputed_.size() && recomputed_[op.index()]; }
 
   // ---- Sizes that a user may choose wrongly. The first complaint is kept, with the layer it arose in; recording goes on
   // with sizes of at least one, and FinishStep (update_rules.h) returns the complaint in place of a graph.
@@ -105,6 +121,8 @@ class Builder {
  private:
   TensorId NewTensor(StorageId storage, DType dtype, Dims shape, Dims stride, std::int64_t offset, std::string name);
   TensorId Persistent(StorageKind kind, const std::string& name, Dims shape, DType dtype);
+  TensorId Learnt(const std::string& name, Dims shape, DType dtype, bool is_adapter);
+  TensorId TensorLike(TensorId old, const Op& op, const TensorMap& map);
   Op& Record(std::string kind, Arguments arguments, const CallOptions& options);
   bool OutputsNeedGrad(const Op& op) const;
 
@@ -117,6 +135,10 @@ class Builder {
   std::vector<TensorId> parameters_;
   std::map<std::pair<OpId, std::string>, TensorId> saved_;
   std::map<TensorId, TensorId> casts_;  // by parameter
+  std::set<TensorId> trained_;          // of the parameters
+  std::set<std::string, std::less<>> blocks_;
+  std::vector<std::string> linear_layers_;
+  std::vector<bool> recomputed_;  // by op
   std::optional<Error> error_;
 };
 

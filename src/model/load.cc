@@ -1,19 +1,22 @@
 // Which front end reads what the user named.
 #include <string_view>
 
+#include "base/file.h"
 #include "base/nearest.h"
 #include "graph/json.h"
 #include "model/model.h"
 #include "model/onnx/onnx.h"
+#include "model/timed/timed.h"
 #include "model/zoo/zoo.h"
 
 namespace ebbtide::model {
 namespace {
 
-enum class Source { kBuiltIn, kGraph, kOnnx, kUnknownFile };
+enum class Source { kBuiltIn, kGraph, kLayers, kOnnx, kUnknownFile };
 
 Source SourceOf(std::string_view model) {
   if (model.ends_with(".json") || model.ends_with(".json.gz")) return Source::kGraph;
+  if (model.ends_with(".txt")) return Source::kLayers;
   if (model.ends_with(".onnx")) return Source::kOnnx;
   return model.find('/') == std::string_view::npos ? Source::kBuiltIn : Source::kUnknownFile;
 }
@@ -22,6 +25,12 @@ std::vector<std::string> BuiltInNames() {
   std::vector<std::string> names;
   for (const BuiltInModel& model : BuiltInModels()) names.push_back(model.name);
   return names;
+}
+
+// Of our own, or a trace with times.
+Result<TrainingGraph> ReadJson(const std::string& path) {
+  EBB_ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kGraphFileLimit));
+  return timed::IsTimedTrace(text) ? timed::ParseTrace(text, path) : ParseGraph(text, path);
 }
 
 }  // namespace
@@ -41,14 +50,11 @@ Result<TrainingGraph> LoadModel(const std::string& model, const ModelOptions& op
     return Fail("{}: --autocast: expected --device cuda, whose lists of operators it follows", model);
   }
   switch (SourceOf(model)) {
-    case Source::kGraph:
-      return ReadGraph(model);
-    case Source::kOnnx:
-      return onnx::ReadModel(model, options);
-    case Source::kUnknownFile:
-      return Fail("{}: expected a file that ends in .onnx, .json or .json.gz", model);
-    case Source::kBuiltIn:
-      break;
+    case Source::kGraph: return ReadJson(model);
+    case Source::kLayers: return timed::ReadLayers(model);
+    case Source::kOnnx: return onnx::ReadModel(model, options);
+    case Source::kUnknownFile: return Fail("{}: expected a file that ends in .onnx, .json, .json.gz or .txt", model);
+    case Source::kBuiltIn: break;
   }
   const zoo::Member* member = zoo::FindMember(model);
   if (member == nullptr) {

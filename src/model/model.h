@@ -26,6 +26,11 @@ struct ModelOptions {
   bool assume_elementwise = false;         // an operator we do not know: same shape out as in, saves its inputs
   bool inference = false;                  // the model's outputs and no more: torch.no_grad(), model.eval()
   std::optional<DType> autocast;           // kBFloat16 or kFloat16: torch.autocast; of Device::kCuda
+  std::vector<std::string> freeze;         // patterns of parameters that are not trained, see patterns.h
+  std::optional<std::int64_t> lora;        // rank of the adapters that are trained in the model's stead, see lora.h
+  std::vector<std::string> lora_targets;   // patterns of the layers that get one; none: those of peft
+  std::int64_t accumulate = 1;             // batches whose gradients are summed before the update
+  std::optional<std::string> checkpoint;   // pattern of the layers to recompute in backward; empty: repeated blocks
 };
 
 struct BuiltInModel {
@@ -37,8 +42,9 @@ struct BuiltInModel {
 // All built-in models, in the order in which they are shown.
 std::vector<BuiltInModel> BuiltInModels();
 
-// MODEL as in the command line: a built-in name, or the path of an .onnx or a graph .json[.gz]. A path is
-// anything that holds a '/' or ends in a known suffix; unknown names get the nearest ones suggested.
+// MODEL as in the command line: a built-in name, or the path of an .onnx, a graph or timed trace .json[.gz], or a layer
+// profile .txt. A path is anything that holds a '/' or ends in a known suffix; unknown names get the nearest ones
+// suggested.
 Result<TrainingGraph> LoadModel(const std::string& model, const ModelOptions& options);
 
 }  // namespace ebbtide::model

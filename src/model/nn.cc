@@ -1,5 +1,7 @@
 #include "model/nn.h"
 
+#include "model/lora.h"
+
 namespace ebbtide::model::nn {
 
 namespace {
@@ -51,7 +53,7 @@ TensorId BatchNorm2d(Builder& b, const std::string& name, TensorId x) {
 TensorId Linear(Builder& b, const std::string& name, TensorId x, std::int64_t features, bool bias) {
   auto layer = b.Enter(name);
   TensorId weight = b.Parameter("weight", {features, b.dim(x, -1)});
-  return op::Linear(b, x, weight, bias ? b.Parameter("bias", {features}) : TensorId());
+  return WithAdapter(b, x, op::Linear(b, x, weight, bias ? b.Parameter("bias", {features}) : TensorId()));
 }
 
 TensorId LayerNorm(Builder& b, const std::string& name, TensorId x, bool bias) {

@@ -161,7 +161,9 @@ TensorId LstmOnCuda(Builder& b, TensorId x, const std::vector<LstmWeights>& laye
   }
   OutputSpec state{{depth, batch, hidden}, b.at(x).dtype};
   std::int64_t cells = length * batch * hidden;
-  std::int64_t reserve = cells * ItemSize(b.at(x).dtype) * (6 * depth + (dropout > 0 ? depth - 1 : 0));
+  if (b.inference()) dropout = 0;
+  std::int64_t kept = b.inference() ? 0 : 6 * depth + (dropout > 0 ? depth - 1 : 0);
+  std::int64_t reserve = cells * ItemSize(b.at(x).dtype) * kept;
   return b.Call("_cudnn_rnn",
                 {{"input", x}, {"weight", TensorList{weights}}, {"hx", hx}, {"cx", cx}, {"dropout", dropout}},
                 {{{length, batch, hidden}, b.at(x).dtype},

@@ -15,6 +15,7 @@
 #include <map>
 
 #include "model/ops.h"
+#include "model/patterns.h"
 
 namespace ebbtide::model {
 
@@ -220,10 +221,38 @@ Status CheckSums(const TrainingGraph& graph) {
 // torch.amp.GradScaler, for gradients too small for float16: the loss times a number, the gradients divided by it.
 bool IsScaled(const Builder& b) { return b.options().autocast == DType::kFloat16; }
 
-TensorId Scaled(Builder& b, TensorId loss) {
+TensorId Scaled(Builder& b, TensorId loss, TensorId scale) {
   if (!IsScaled(b)) return loss;
   b.set_layer("");
-  return op::Mul(b, loss, b.Buffer("grad_scaler.scale", {}));
+  return op::Mul(b, loss, scale);
+}
+
+// Forward is recorded; backward follows, and both again for every further batch. All batches are in the same place: the
+// next one is loaded when the last is done with. `loss` becomes that of the last pass.
+ParameterGradients RecordPasses(Builder& b, TensorId& loss) {
+  const std::int64_t passes = b.options().accumulate;
+  const std::size_t forward_ops = b.graph().ops.size();
+  const TensorId first_loss = loss;
+  b.set_layer("");
+  const TensorId scale = IsScaled(b) ? b.Buffer("grad_scaler.scale", {}) : TensorId();
+  ParameterGradients gradients;
+  for (std::int64_t pass = 0; pass < passes; ++pass) {
+    std::size_t begin = 0;
+    const TensorId last_loss = loss;
+    b.set_phase(Phase::kForward);
+    if (pass > 0) {
+      begin = b.graph().ops.size();
+      loss = b.Repeat(0, forward_ops).at(first_loss);
+    }
+    if (passes > 1) {  // the mean over all batches
+      b.set_layer("");
+      loss = op::WithScalar(b, "div", loss, static_cast<double>(passes));
+    }
+    // The variable of the training loop refers to the last loss until it gets this one.
+    if (pass > 0) b.graph().storages[b.at(last_loss).storage.index()].released_after = OpId(b.graph().ops.size() - 1);
+    gradients = RecordBackward(b, Scaled(b, loss, scale), begin, gradients);
+  }
+  return gradients;
 }
 
 void RecordUnscaling(Builder& b, const ParameterGradients& gradients) {
@@ -245,18 +274,23 @@ Result<TrainingGraph> FinishStep(Builder builder, TensorId loss, const ModelOpti
   if (builder.error()) return Within(builder.graph().name, *builder.error());
   ParameterGradients gradients;
   builder.EndForward();
+  if (Status status = CheckChoices(builder); !status) return Within(builder.graph().name, status.error());
   if (!options.inference) {
-    gradients = RecordBackward(builder, Scaled(builder, loss));
+    gradients = RecordPasses(builder, loss);
     RecordUnscaling(builder, gradients);
     EBB_RETURN_IF_ERROR(RecordUpdate(builder, gradients, options.optimizer));
   }
+  AssignStorageKinds(builder, gradients);
   TrainingGraph graph = std::move(builder.graph());
-  AssignStorageKinds(graph, gradients);
   graph.outputs = {loss};
   graph.meta["framework"] = "pytorch";
   graph.meta["optimizer"] = options.inference ? "none" : options.optimizer;
   if (options.autocast) graph.meta["autocast"] = Name(*options.autocast);
   if (options.inference) graph.meta["step"] = "inference";
+  if (!options.freeze.empty()) graph.meta["freeze"] = fmt::format("{}", fmt::join(options.freeze, " "));
+  if (options.lora) graph.meta["lora"] = std::to_string(*options.lora);
+  if (options.accumulate > 1) graph.meta["accumulate"] = std::to_string(options.accumulate);
+  if (options.checkpoint) graph.meta["checkpoint"] = options.checkpoint->empty() ? "blocks" : *options.checkpoint;
   graph.meta["batch_size"] = std::to_string(options.batch_size);
   EBB_RETURN_IF_ERROR(CheckSums(graph));
   return graph;

@@ -56,6 +56,15 @@ std::int64_t ReservedPeakEvent(const estimate::Timeline& timeline) {
   return most == timeline.reserved.end() ? -1 : most->at;
 }
 
+// What the model, and state that its optimizer makes early, take before the first iteration.
+Bytes ReservedBeforeTraining(const estimate::Timeline& timeline) {
+  if (timeline.iterations.empty()) return 0;
+  const auto after =
+      std::upper_bound(timeline.reserved.begin(), timeline.reserved.end(), timeline.iterations.front() - 1,
+                       [](std::int64_t at, const auto& level) { return at < level.at; });
+  return after == timeline.reserved.begin() ? 0 : std::prev(after)->reserved;
+}
+
 Json ContributionsJson(const std::vector<Contribution>& contributions) {
   Json list = Json::array();
   for (const Contribution& part : contributions) list.push_back({{"category", part.name}, {"bytes", part.bytes}});
@@ -151,6 +160,7 @@ Json EstimateJson(const Prediction& prediction) {
   result["fits"] = estimate.fits;
   result["peak_reserved_bytes"] = estimate.peak_reserved;
   result["peak_allocated_bytes"] = estimate.peak_allocated;
+  result["reserved_before_training_bytes"] = ReservedBeforeTraining(estimate.timeline);
   result["total_bytes"] = estimate.total();
   result["safe_bytes"] = prediction.safe.bytes;
   result["safe_probability"] = prediction.safe.probability;

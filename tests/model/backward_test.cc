@@ -25,7 +25,7 @@ class BackwardTest : public ::testing::Test {
     TensorId loss = op::Mean(b, out, {}, false);
     std::size_t forward = b.graph().ops.size();
     gradients = RecordBackward(b, loss);
-    AssignStorageKinds(b.graph(), gradients);
+    AssignStorageKinds(b, gradients);
     b.graph().outputs = {loss};
     Status status = Check(b.graph());
     ASSERT_TRUE(status.has_value()) << status.error().message;

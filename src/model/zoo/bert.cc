@@ -70,7 +70,7 @@ TensorId Forward(Builder& b, const Sizes& sizes, const Bert& model) {
     auto bert = b.Enter("bert");
     x = Embeddings(b, tokens, words, sizes, model);
     for (int i = 0; i < model.layers; ++i) {
-      auto layer = b.Enter("encoder.layer." + std::to_string(i));
+      auto layer = b.EnterBlock("encoder.layer." + std::to_string(i));
       x = EncoderLayer(b, x, model);
     }
   }

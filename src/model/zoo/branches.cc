@@ -31,7 +31,7 @@ TensorId Run(Builder& b, TensorId x, const Branch& branch) {
 }  // namespace
 
 TensorId JoinBranches(Builder& b, const std::string& name, TensorId x, const std::vector<Branch>& branches) {
-  auto layer = b.Enter(name);
+  auto layer = b.EnterBlock(name);
   std::vector<TensorId> results;
   for (const Branch& branch : branches) results.push_back(Run(b, x, branch));
   return op::Cat(b, results, 1);

@@ -42,7 +42,7 @@ TensorId ConvNext(Builder& b, const Sizes& sizes, const Design& design) {
     for (int depth : design.depths) blocks += depth;
     for (std::size_t stage = 0; stage < design.depths.size(); ++stage) {
       for (int i = 0; i < design.depths[stage]; ++i, ++done) {
-        auto layer = b.Enter(std::to_string(2 * stage + 1) + "." + std::to_string(i));
+        auto layer = b.EnterBlock(std::to_string(2 * stage + 1) + "." + std::to_string(i));
         x = Block(b, x, design.drop * done / (blocks - 1));
       }
       if (stage + 1 == design.depths.size()) break;

@@ -16,7 +16,7 @@ TensorId NormRelu(Builder& b, const std::string& name, TensorId x) {
 TensorId DenseBlock(Builder& b, TensorId x, int layers) {
   std::vector<TensorId> features = {x};
   for (int i = 1; i <= layers; ++i) {
-    auto layer = b.Enter("denselayer" + std::to_string(i));
+    auto layer = b.EnterBlock("denselayer" + std::to_string(i));
     TensorId joined = NormRelu(b, "norm1", op::Cat(b, features, 1));
     TensorId narrow = nn::Conv2d(b, "conv1", joined, kBottleneck, {.kernel = 1, .bias = false});
     features.push_back(

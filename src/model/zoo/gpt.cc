@@ -1,4 +1,5 @@
 // GPT-2 (Radford et al. 2019) and the models that share its class, transformers' GPT2LMHeadModel.
+#include "model/lora.h"
 #include "model/zoo/language.h"
 
 namespace ebbtide::model::zoo {
@@ -21,7 +22,7 @@ TensorId Conv1d(Builder& b, const std::string& name, TensorId x, std::int64_t fe
   TensorId weight = b.Parameter("weight", {b.dim(x, -1), features});
   TensorId bias = b.Parameter("bias", {features});
   TensorId out = op::Addmm(b, bias, op::Reshape(b, x, {-1, b.dim(x, -1)}), weight);
-  return op::Reshape(b, out, {b.dim(x, 0), b.dim(x, 1), features});
+  return WithAdapter(b, x, op::Reshape(b, out, {b.dim(x, 0), b.dim(x, 1), features}));
 }
 
 TensorId SelfAttention(Builder& b, TensorId x, const Gpt2& model) {
@@ -48,7 +49,7 @@ TensorId Forward(Builder& b, const Sizes& sizes, const Gpt2& model) {
     x = op::Add(b, embedded, nn::Embedding(b, "wpe", Positions(b, sizes.seq_len), model.positions, model.width));
     x = op::Dropout(b, x, kDropout);
     for (int i = 0; i < model.layers; ++i) {
-      auto layer = b.Enter("h." + std::to_string(i));
+      auto layer = b.EnterBlock("h." + std::to_string(i));
       x = op::Add(b, SelfAttention(b, nn::LayerNorm(b, "ln_1", x), model), x);
       x = op::Add(b, x, Mlp(b, nn::LayerNorm(b, "ln_2", x), model));
     }

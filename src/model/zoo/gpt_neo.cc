@@ -46,7 +46,7 @@ TensorId Forward(Builder& b, const Sizes& sizes) {
     TensorId mask = CausalMask(b, sizes.batch, sizes.seq_len);
     x = op::Add(b, embedded, nn::Embedding(b, "wpe", positions, kPositions, kWidth));
     for (int i = 0; i < kLayers; ++i) {
-      auto layer = b.Enter("h." + std::to_string(i));
+      auto layer = b.EnterBlock("h." + std::to_string(i));
       x = op::Add(b, SelfAttention(b, nn::LayerNorm(b, "ln_1", x), mask), x);
       x = op::Add(b, x, Mlp(b, nn::LayerNorm(b, "ln_2", x)));
     }

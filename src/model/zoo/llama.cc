@@ -134,7 +134,7 @@ TensorId Forward(Builder& b, const Sizes& sizes, const Decoder& model) {
     }
     Rotary positions = RotaryPositions(b, sizes.seq_len, model.head_width);
     for (int i = 0; i < model.layers; ++i) {
-      auto layer = b.Enter("layers." + std::to_string(i));
+      auto layer = b.EnterBlock("layers." + std::to_string(i));
       x = DecoderLayer(b, x, model, positions, masks[i % 2]);
     }
     x = RmsNorm(b, "norm", x, model.gemma);

@@ -43,7 +43,7 @@ TensorId MobileNetV2(Builder& b, const Sizes& sizes) {
     int index = 1;
     for (const StageV2& stage : kStages) {
       for (int i = 0; i < stage.blocks; ++i) {
-        auto layer = b.Enter(std::to_string(index++));
+        auto layer = b.EnterBlock(std::to_string(index++));
         x = BlockV2(b, x, stage, i == 0 ? stage.stride : 1);
       }
     }
@@ -95,7 +95,7 @@ TensorId MobileNetV3(Builder& b, const Sizes& sizes, const std::vector<BlockV3>&
     x = ConvNormActivation(b, "0", x, 16, {.kernel = 3, .stride = 2}, Activation::kHardswish);
     int index = 1;
     for (const BlockV3& block : blocks) {
-      auto layer = b.Enter(std::to_string(index++));
+      auto layer = b.EnterBlock(std::to_string(index++));
       x = RunBlockV3(b, x, block);
     }
     x = ConvNormActivation(b, std::to_string(index), x, 6 * b.dim(x, 1), {.kernel = 1}, Activation::kHardswish);
@@ -140,7 +140,7 @@ TensorId MnasNet(Builder& b, const Sizes& sizes) {
     for (const StageMnas& stage : kStages) {
       auto stage_layer = b.Enter(std::to_string(index++));
       for (int i = 0; i < stage.blocks; ++i) {
-        auto block_layer = b.Enter(std::to_string(i));
+        auto block_layer = b.EnterBlock(std::to_string(i));
         x = BlockMnas(b, x, stage, i == 0 ? stage.stride : 1);
       }
     }

@@ -60,7 +60,7 @@ TensorId Forward(Builder& b, const Sizes& sizes, const Opt& model) {
     if (project) x = nn::Linear(b, "project_in", x, model.width, false);
     x = op::Add(b, x, positions);
     for (int i = 0; i < model.layers; ++i) {
-      auto layer = b.Enter("layers." + std::to_string(i));
+      auto layer = b.EnterBlock("layers." + std::to_string(i));
       x = DecoderLayer(b, x, model);
     }
     if (model.norm_before) x = nn::LayerNorm(b, "final_layer_norm", x);

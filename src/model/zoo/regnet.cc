@@ -37,7 +37,7 @@ TensorId RegNet(Builder& b, const Sizes& sizes, const Design& design) {
     std::string name = "block" + std::to_string(stage + 1);
     auto layer = b.Enter("trunk_output." + name);
     for (int i = 0; i < design.depths[stage]; ++i) {
-      auto block = b.Enter(name + "-" + std::to_string(i));
+      auto block = b.EnterBlock(name + "-" + std::to_string(i));
       x = Block(b, x, design, design.widths[stage], i == 0 ? 2 : 1);
     }
   }

@@ -44,7 +44,7 @@ TensorId ResNet(Builder& b, const Sizes& sizes, Block block, const std::vector<i
   for (int stage = 0; stage < 4; ++stage, width *= 2) {
     auto layer = b.Enter("layer" + std::to_string(stage + 1));
     for (int i = 0; i < depths[stage]; ++i) {
-      auto block_layer = b.Enter(std::to_string(i));
+      auto block_layer = b.EnterBlock(std::to_string(i));
       x = block(b, x, width, i == 0 && stage > 0 ? 2 : 1);
     }
   }

@@ -113,7 +113,7 @@ TensorId RunStack(Builder& b, TensorId tokens, TensorId words, const T5& model, 
   auto layer = b.Enter(stack.is_decoder ? "decoder" : "encoder");
   TensorId x = op::Dropout(b, nn::EmbeddingOf(b, "embed_tokens", words, tokens), kDropout);
   for (int i = 0; i < model.layers; ++i) {
-    auto block = b.Enter("block." + std::to_string(i));
+    auto block = b.EnterBlock("block." + std::to_string(i));
     x = Block(b, x, model, stack);
   }
   return op::Dropout(b, RmsNorm(b, "final_layer_norm", x), kDropout);

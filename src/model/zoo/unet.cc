@@ -28,7 +28,7 @@ TensorId UNet(Builder& b, const Sizes& sizes) {
   std::vector<TensorId> skips;
   for (int level = 0; level < kLevels; ++level) {
     if (level > 0) x = op::MaxPool2d(b, x, {.kernel = {2, 2}});
-    auto layer = b.Enter("down." + std::to_string(level));
+    auto layer = b.EnterBlock("down." + std::to_string(level));
     x = DoubleBlock(b, x, kChannels[level]);
     skips.push_back(x);
   }
@@ -37,7 +37,7 @@ TensorId UNet(Builder& b, const Sizes& sizes) {
     std::string number = std::to_string(i);
     x = nn::ConvTranspose2d(b, "enlarge." + number, x, kChannels[level], {.kernel = 2, .stride = 2});
     x = op::Cat(b, {skips[level], x}, 1);
-    auto layer = b.Enter("up." + number);
+    auto layer = b.EnterBlock("up." + number);
     x = DoubleBlock(b, x, kChannels[level]);
   }
   return op::CrossEntropy(b, nn::Conv2d(b, "output", x, sizes.classes, {.kernel = 1}), labels);

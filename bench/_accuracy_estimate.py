@@ -1,0 +1,124 @@
+"""Peaks by `ebbtide estimate`: of built-in models by name, of all others from a capture, which is kept for the next run."""
+
+import hashlib
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import threading
+
+from _accuracy_rows import BadInput
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+PROGRAM = pathlib.Path(os.environ.get("EBBTIDE_PROGRAM") or ROOT / "build" / "ebbtide")
+SOURCES = [ROOT / "bench" / "_capture_worker.py", ROOT / "bench" / "_xmem_job.py", *sorted((ROOT / "python" / "ebbtide").glob("capture_*.py")),
+           *sorted((ROOT / "python" / "ebbtide" / "optimizers").glob("*.py"))]
+
+
+def cache_folder():
+    home = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
+    return pathlib.Path(os.environ.get("EBBTIDE_CACHE") or pathlib.Path(home) / "ebbtide") / "graphs"
+
+
+class NotBuilt(Exception):
+    """Why a row's job cannot be built."""
+
+
+class Worker:
+    """A process that captures jobs with the packages of `python`, on the phantom GPU."""
+
+    def __init__(self, python):
+        generation = self._generation(python)
+        libraries = {}
+        for folder in ("common", f"cu{generation}"):
+            libraries.update({file.name: str(file) for file in sorted((PROGRAM.parent / "phantom" / folder).glob("*.so*"))})
+        preload = ":".join([str(PROGRAM.parent / "phantom" / "libebbtide_phantom.so"), *libraries.values()])
+        environment = dict(os.environ, LD_PRELOAD=preload, PYTHONPATH=str(ROOT / "python"), OMP_NUM_THREADS="1",
+                           EBBTIDE_PHANTOM_OUTPUT=os.devnull)
+        self._process = subprocess.Popen([python, ROOT / "bench" / "_capture_worker.py"], text=True, env=environment,
+                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+
+    @staticmethod
+    def _generation(python):
+        probe = "import importlib.util as u, os; n = {}; " \
+                "exec(open(os.path.join(os.path.dirname(u.find_spec('torch').origin), 'version.py')).read(), n); print(n['cuda'])"
+        return subprocess.run([python, "-c", probe], check=True, capture_output=True, text=True).stdout.split(".")[0]
+
+    def capture(self, job):
+        try:
+            print(json.dumps(job), file=self._process.stdin, flush=True)
+            answer = self._process.stdout.readline()
+        except BrokenPipeError:
+            answer = ""
+        if not answer:
+            raise NotBuilt(f"the capture ended with {self._process.wait()}")
+        if "error" in json.loads(answer):
+            raise NotBuilt(json.loads(answer)["error"])
+
+    def close(self):
+        self._process.stdin.close()
+        self._process.wait()
+
+
+class Estimates:
+    """Predicts rows; may be asked by several threads."""
+
+    def __init__(self, dataset):
+        self._folder = cache_folder()
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._code = hashlib.sha256(b"".join(source.read_bytes() for source in SOURCES)).hexdigest()
+        self._pythons = [sys.executable]
+        if dataset == "xmem":  # first with the software of the measurements
+            self._pythons.insert(0, self._setup("bench/xmem.lock"))
+        self._local = threading.local()
+        self._workers, self._lock = [], threading.Lock()
+        listed = subprocess.run([PROGRAM, "gpus", "--json"], check=True, capture_output=True, text=True)
+        self._gpus = {gpu["product"]: gpu["name"] for gpu in json.loads(listed.stdout)["gpus"]}
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for worker in self._workers:
+            worker.close()
+
+    def predict(self, row):
+        """The object that `ebbtide estimate --json` prints."""
+        if row.gpu not in self._gpus:
+            raise NotBuilt(f"no profile is for the GPU {row.gpu}")
+        words = row.built_in or [str(self._graph(row.job))]
+        command = [PROGRAM, "estimate", *words, *row.flags, "--gpu", self._gpus[row.gpu], "--json"]
+        run = subprocess.run(command, capture_output=True, text=True)
+        if run.returncode not in (0, 1):
+            raise NotBuilt(run.stderr.strip()[-500:] or f"estimate ended with {run.returncode}")
+        return json.loads(run.stdout)
+
+    def _graph(self, job):
+        failures = []
+        for python in self._pythons:
+            key = hashlib.sha256(json.dumps([job, self._code, os.path.realpath(python), python]).encode()).hexdigest()[:24]
+            file = self._folder / f"{key}.json.gz"
+            if file.exists():
+                return file
+            try:
+                self._worker(python).capture(job | {"file": str(file)})
+                return file
+            except NotBuilt as failure:
+                failures.append(str(failure))
+        raise NotBuilt(failures[0] if len(set(failures)) == 1 else "; ".join(failures))
+
+    def _worker(self, python):
+        mine = self._local.__dict__.setdefault("workers", {})
+        if python not in mine or mine[python]._process.poll() is not None:
+            mine[python] = Worker(python)
+            with self._lock:
+                self._workers.append(mine[python])
+        return mine[python]
+
+    @staticmethod
+    def _setup(lock):
+        run = subprocess.run([ROOT / "scripts" / "setup-python", lock], text=True, stdout=subprocess.PIPE)
+        if run.returncode != 0:
+            raise BadInput(f"{lock}: its environment could not be made")
+        return run.stdout.strip() + "/bin/python"

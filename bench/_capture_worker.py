@@ -1,0 +1,128 @@
+"""Captures the training jobs that it is told of, one JSON object a line, and answers each with a line: {} or {"error": ...}.
+
+    python bench/_capture_worker.py < jobs      (under the phantom GPU, so that CUDA's kernels are those captured)
+
+A job is {"file": where the graph goes, "kind": "xmem" | "timm" | "layers", "batch": N, "optimizer": NAME, ...}."""
+
+import gc
+import json
+import os
+import sys
+import warnings
+
+import torch
+from torch import nn
+
+import _xmem_job as xmem
+from _uninitialised import Uninitialised
+from ebbtide.capture_errors import CaptureError, one_line
+from ebbtide.capture_step import capture_step
+
+LAYERS = {"linear": None, "dropout": nn.Dropout}
+
+
+def made(build):
+    """What `build` makes, on torch's meta device where its code can do with that, else in memory that is never filled."""
+    try:
+        with torch.device("meta"):
+            return build()
+    except Exception:
+        with Uninitialised():
+            return build()
+
+
+def of_xmem(job):
+    """As bench/_xmem_job.py runs it."""
+    name, batch = job["model"], job["batch"]
+    model = made(lambda: xmem.image_model(name))
+    if model is None:
+        model = made(lambda: xmem.language_model(name))
+        if model is not None:
+            return model, None, words_for(model, batch, job["seq_len"])
+        model = made(lambda: timm_model(name))
+    return model, nn.functional.cross_entropy, (images_of(batch, xmem.IMAGE), labels_of(batch))
+
+
+def words_for(model, batch, seq_len):
+    """What a class of transformers is trained with: by what it says it reads, and by whether it judges words or texts."""
+    if model.main_input_name == "pixel_values":
+        return {"pixel_values": images_of(batch, model.config.image_size), "labels": labels_of(batch)}
+    tokens = {name: torch.empty(batch, seq_len, dtype=torch.int64, device="meta") for name in ("input_ids", "attention_mask", "labels")}
+    return tokens | ({"labels": labels_of(batch)} if type(model).__name__.endswith("SequenceClassification") else {})
+
+
+def images_of(batch, size):
+    return torch.empty(batch, 3, size, size, device="meta")
+
+
+def labels_of(batch):
+    return torch.empty(batch, dtype=torch.int64, device="meta")
+
+
+def timm_model(name):
+    try:
+        import timm
+    except ImportError:
+        raise CaptureError(f"{name}: expected a model of torchvision or a class of transformers") from None
+    try:
+        return timm.create_model(name)
+    except RuntimeError as error:
+        raise CaptureError(f"{name}: {one_line(error)}") from error
+
+
+def of_timm(job):
+    model = made(lambda: timm_model(job["model"]))
+    size = model.default_cfg["input_size"][-1] if model.default_cfg.get("fixed_input_size") else job["image"]
+    return model, nn.functional.cross_entropy, (images_of(job["batch"], size), labels_of(job["batch"]))
+
+
+def of_layers(job):
+    """[[name, width], ...] one after the other."""
+    def build():
+        layers, width = [], job["inputs"]
+        for name, to in job["layers"]:
+            if name == "linear":
+                layers.append(nn.Linear(width, to))
+            else:
+                kind = LAYERS.get(name) or getattr(nn, name, None)
+                if kind is None:
+                    raise CaptureError(f"{name}: expected linear or a class of torch.nn")
+                layers.append(kind(to) if name.startswith("BatchNorm") else kind())
+            width = to
+        return nn.Sequential(*layers)
+
+    inputs = torch.empty(job["batch"], job["inputs"], device="meta")
+    return made(build), nn.functional.cross_entropy, (inputs, labels_of(job["batch"]))
+
+
+KINDS = {"xmem": of_xmem, "timm": of_timm, "layers": of_layers}
+
+
+def capture(job):
+    model, loss_fn, batch = KINDS[job["kind"]](job)
+    model.train()
+    optimizer = getattr(torch.optim, job["optimizer"])(model.parameters(), lr=0.001)
+    for group in optimizer.param_groups:  # torch before 2.7 has classes of their own instead
+        group.setdefault("decoupled_weight_decay", isinstance(optimizer, torch.optim.AdamW))
+    step = capture_step(model, loss_fn, optimizer, batch, device="cuda", keep_outputs=True)
+    step.graph["name"] = job["model"]
+    step.graph["meta"]["input"] = "images" if isinstance(batch, tuple) else "text"
+    step.save(job["file"])
+
+
+def main():
+    warnings.simplefilter("ignore")
+    answers, sys.stdout = sys.stdout, sys.stderr
+    for line in sys.stdin:
+        answer = {}
+        try:
+            capture(json.loads(line))
+        except (Exception, SystemExit) as error:
+            answer = {"error": str(error) if isinstance(error, CaptureError) else f"{type(error).__name__}: {one_line(error)}"}
+        print(json.dumps(answer), file=answers, flush=True)
+        gc.collect()
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    main()

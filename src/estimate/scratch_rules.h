@@ -1,0 +1,68 @@
+// The rules behind scratch.h, by kernel family. Each adds what the op takes, in order.
+#pragma once
+
+#include <vector>
+
+#include "estimate/scratch.h"
+
+namespace ebbtide::estimate {
+
+struct ScratchQuery {
+  const TrainingGraph& graph;
+  const Op& op;
+  const DeviceProfile& gpu;
+
+  const Tensor* Argument(std::string_view name) const;  // null where it is absent or None
+};
+
+// Written down in the order in which the kernel takes and frees.
+class ScratchList {
+ public:
+  using Place = std::size_t;
+
+  // When `results` of the op's results are there. Zero bytes are not taken. It lives as long as the op, unless
+  // released.
+  Place Take(std::size_t results, Bytes bytes) {
+    if (bytes <= 0) return Scratch::kWholeOp;
+    taken_.push_back({results, bytes, Scratch::kWholeOp, Scratch::kWholeOp});
+    return taken_.size() - 1;
+  }
+  // After what was taken so far, when `results` are there.
+  void Release(Place place, std::size_t results) {
+    if (place == Scratch::kWholeOp) return;
+    taken_[place].until_results = results;
+    taken_[place].outlives = taken_.size() - 1 - place;
+  }
+  void TakeAndRelease(std::size_t results, Bytes bytes) { Release(Take(results, bytes), results); }
+
+  std::vector<Scratch>& taken() { return taken_; }
+
+ private:
+  std::vector<Scratch> taken_;
+};
+using ScratchRule = void (*)(const ScratchQuery& query, ScratchList& scratch);
+
+// cuDNN's workspaces and the copies in the layout that it reads (scratch_convolution.cc).
+void ConvolutionScratch(const ScratchQuery& query, ScratchList& scratch);
+void ConvolutionBackwardScratch(const ScratchQuery& query, ScratchList& scratch);
+
+// Partial results of reductions that several blocks share (scratch_reduction.cc).
+void ReductionScratch(const ScratchQuery& query, ScratchList& scratch);
+// Of a sum of `from` over `axes` (negative ones count from the end; none: all).
+void AddReduction(const Tensor& from, const Dims& axes, const DeviceProfile& gpu, std::size_t after_results,
+                  ScratchList& scratch);
+
+// Copies of what a kernel reads only row by row (scratch.cc).
+void LayerNormScratch(const ScratchQuery& query, ScratchList& scratch);
+void LayerNormBackwardScratch(const ScratchQuery& query, ScratchList& scratch);
+
+// cuDNN's recurrent networks (scratch_recurrent.cc).
+void RecurrentScratch(const ScratchQuery& query, ScratchList& scratch);
+void RecurrentBackwardScratch(const ScratchQuery& query, ScratchList& scratch);
+
+Bytes SizeOf(const Tensor& tensor);
+bool IsRowMajor(const Tensor& tensor);
+// Channels innermost, as torch.channels_last has it; images and volumes only.
+bool IsChannelsLast(const Tensor& tensor);
+
+}  // namespace ebbtide::estimate

@@ -1,0 +1,20 @@
+// Low-rank adapters (Hu et al. 2021) as peft makes them by default: the model is frozen, and beside a linear layer
+// x W' stands a trained x A' B' times a number, with A [rank, in] and B [out, rank].
+#pragma once
+
+#include <string>
+
+#include "model/builder.h"
+
+namespace ebbtide::model {
+
+// As peft takes the name of a module: all of it, or what follows a dot.
+bool MatchesLayerOrItsEnd(const std::string& pattern, const std::string& layer);
+
+// Whether a linear layer of that path gets an adapter.
+bool HasAdapter(const ModelOptions& options, const std::string& layer);
+
+// What the linear layer that the builder is in gives for `x`: its own `result`, and its adapter's where it has one.
+TensorId WithAdapter(Builder& builder, TensorId x, TensorId result);
+
+}  // namespace ebbtide::model
