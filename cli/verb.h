@@ -24,6 +24,8 @@ Verb AddModels(CLI::App& program);
 Verb AddInspect(CLI::App& program);
 Verb AddEstimate(CLI::App& program);
 Verb AddFit(CLI::App& program);
+Verb AddPlan(CLI::App& program);
+Verb AddSimulate(CLI::App& program);
 Verb AddCapture(CLI::App& program);
 Verb AddGpus(CLI::App& program);
 Verb AddReplay(CLI::App& program);

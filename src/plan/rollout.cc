@@ -23,107 +23,35 @@ Preferences Neutral(const sim::Workload& workload) {
 }
 
 Rollout::Rollout(const Problem& problem, const Preferences& preferences, bool record)
-    : problem_(problem),
-      workload_(*problem.workload),
+    : Driver(problem, record),
       preferences_(preferences),
-      machine_(*problem.workload, problem.link, record),
-      most_steps_(8 * problem.workload->ops() + 64),
-      time_limit_(std::numeric_limits<Nanos>::max()),
-      next_use_place_(workload_.storages(), 0),
-      locks_(workload_.storages(), 0),
       idle_place_(workload_.storages(), kNone),
+      is_leaving_(workload_.storages(), false),
       missing_from_(workload_.storages(), kNone),
       gone_(workload_.storages()) {
   if (problem.limits.may_swap) forecast_ = Forecast(problem.live);
 }
 
-// The storage has left the device but is needed again; it is back.
-void Rollout::Miss(Index s) {
+void Rollout::BeforeOp(Index /*op*/) {
   if (!problem_.limits.may_swap) return;
-  missing_from_[s] = NextUse(s);
-  forecast_.Add(missing_from_[s], workload_.bytes[s]);
+  Prefetch();
+  BeginCopies();
 }
 
-void Rollout::Welcome(Index s) {
-  if (missing_from_[s] == kNone) return;
-  forecast_.Add(missing_from_[s], -workload_.bytes[s]);
-  missing_from_[s] = kNone;
+// ---- What is where
+
+void Rollout::BecomeIdle(Index s) {
+  const bool can_leave = CanRemake(s) || (problem_.limits.may_swap && workload_.born[s] != kNone);
+  if (!can_leave || workload_.bytes[s] == 0) return;
+  idle_place_[s] = static_cast<std::uint32_t>(idle_.size());
+  idle_.push_back(s);
+  if (!problem_.limits.may_swap || preferences_.choice[s] != Choice::kSwap || machine_.OnHost(s)) return;
+  if (NextUse(s) != problem_.longest_gap[s]) return;
+  may_leave_.emplace_back(problem_.value[s] + preferences_.weight[s], s);
+  std::ranges::push_heap(may_leave_);
 }
 
-Index Chains::Find(Index node) {
-  while (parent_[node] != node) node = parent_[node] = parent_[parent_[node]];
-  return node;
-}
-
-void Chains::Add(Index s, Nanos cost) {
-  node_[s] = static_cast<Index>(parent_.size());
-  parent_.push_back(node_[s]);
-  cost_.push_back(cost);
-}
-
-void Chains::Join(Index a, Index b) {
-  const Index x = GroupOf(a), y = GroupOf(b);
-  if (x == y) return;
-  parent_[y] = x;
-  cost_[x] += cost_[y];
-}
-
-void Chains::Remove(Index s, Nanos cost) {
-  cost_[GroupOf(s)] -= cost;
-  node_[s] = kNone;
-}
-
-void Rollout::JoinGone(Index s) {
-  if (workload_.recipe[s].empty()) return;
-  gone_.Add(s, problem_.again[s]);
-  for (const Index other : problem_.neighbours[s]) {
-    if (gone_.Has(other)) gone_.Join(s, other);
-  }
-}
-
-void Rollout::LeaveGone(Index s) {
-  if (gone_.Has(s)) gone_.Remove(s, problem_.again[s]);
-}
-
-Index Rollout::NextUse(Index s) const {
-  const auto uses = workload_.uses[s];
-  const std::uint32_t place = next_use_place_[s];
-  return place < uses.size() ? uses[place] : kNone;
-}
-
-bool Rollout::Run() {
-  for (next_op_ = 0; next_op_ < workload_.ops(); ++next_op_) {
-    Prefetch();
-    BeginCopies();
-    if (!Require(next_op_) || !RunOnce(next_op_, false)) return false;
-    AfterNeeds(next_op_);
-    if (machine_.now() > time_limit_) return false;
-  }
-  return true;
-}
-
-// ---- Bringing storages to the device
-
-bool Rollout::Require(Index op) {
-  const auto needs = workload_.needs[op];
-  for (const Index s : needs) {
-    if (machine_.OnDevice(s)) Lock(s);
-  }
-  for (const Index s : needs) {
-    if (locks_[s] > 0) continue;
-    if (machine_.OnHost(s)) {
-      if (!Fetch(s)) return false;
-      Lock(s);
-    }
-  }
-  for (const Index s : needs) {
-    if (locks_[s] == 0 && !Remake(s)) return false;
-  }
-  return true;
-}
-
-void Rollout::Lock(Index s) {
-  ++locks_[s];
+void Rollout::EndIdle(Index s) {
   const std::uint32_t place = idle_place_[s];
   if (place == kNone) return;
   idle_[place] = idle_.back();
@@ -132,139 +60,29 @@ void Rollout::Lock(Index s) {
   idle_place_[s] = kNone;
 }
 
-// Where nobody holds it any more it is idle, or gone if no op of the graph wants it.
-void Rollout::Unlock(Index s) {
-  if (--locks_[s] > 0) return;
-  if (NextUse(s) != kNone) {
-    BecomeIdle(s);
-  } else if (!workload_.outlives[s]) {
-    machine_.Drop(s, sim::End::kFree);
-    JoinGone(s);
+void Rollout::BecomeGone(Index s) {
+  if (workload_.recipe[s].empty()) return;
+  gone_.Add(s, problem_.again[s]);
+  for (const Index other : problem_.neighbours[s]) {
+    if (gone_.Has(other)) gone_.Join(s, other);
   }
 }
 
-bool Rollout::Fetch(Index s) {
-  if (!MakeRoom(workload_.bytes[s])) return false;
-  machine_.BeginCopyIn(s, NextUse(s) == kNone ? next_op_ : NextUse(s));
-  Welcome(s);
-  std::erase_if(away_, [&](const auto& entry) { return entry.second == s; });
+void Rollout::EndGone(Index s) {
+  if (gone_.Has(s)) gone_.Remove(s, problem_.again[s]);
+}
+
+void Rollout::ComeBack(Index s) {
+  if (missing_from_[s] == kNone) return;
+  forecast_.Add(missing_from_[s], -workload_.bytes[s]);
+  missing_from_[s] = kNone;
+  const auto entry = std::ranges::find(away_, s, [](const auto& pair) { return pair.second; });
+  if (entry == away_.end()) return;
+  away_.erase(entry);
   std::ranges::make_heap(away_, std::greater<>());
-  peak_ = std::max(peak_, machine_.used());
-  return true;
 }
 
-// Runs the storage's recipe again, and before it those of inputs that are not there. The storage is locked once then.
-bool Rollout::Remake(Index target) {
-  stack_.push_back({target});
-  while (true) {
-    Frame& frame = stack_.back();
-    const auto recipe = workload_.recipe[frame.storage];
-    if (frame.recipe_place == recipe.size()) {
-      if (recipe.empty()) return false;  // it cannot be made again
-      stack_.pop_back();
-      if (stack_.empty()) return true;
-      ++stack_.back().need_place;  // the lock on it is the waiting op's
-      continue;
-    }
-    const Index op = recipe[frame.recipe_place];
-    const auto needs = workload_.needs[op];
-    bool waits = false;
-    for (; frame.need_place < needs.size() && !waits; ++frame.need_place) {
-      const Index s = needs[frame.need_place];
-      if (s == frame.storage) continue;
-      if (!machine_.OnDevice(s)) {
-        if (!machine_.OnHost(s)) {
-          waits = true;
-          stack_.push_back({s});
-          break;
-        }
-        if (!Fetch(s)) return false;
-      }
-      Lock(s);
-    }
-    if (waits) continue;
-    if (!RunOnce(op, true)) return false;
-    const Index made = stack_.back().storage;
-    for (const Index s : needs) {
-      if (s != made) Unlock(s);
-    }
-    if (stack_.back().recipe_place == 0) {
-      Lock(made);
-      LeaveGone(made);
-      Welcome(made);
-    }
-    ++stack_.back().recipe_place;
-    stack_.back().need_place = 0;
-  }
-}
-
-bool Rollout::RunOnce(Index op, bool again) {
-  if (machine_.steps() >= most_steps_) return false;
-  const Bytes room = machine_.RoomFor(op, again);
-  if (!MakeRoom(room)) return false;
-  peak_ = std::max(peak_, machine_.used() + room);
-  if (!again) {
-    machine_.Run(op, false);
-    return true;
-  }
-  const Index target = stack_.back().storage;
-  also_made_.clear();
-  for (const Index s : workload_.births[op]) {
-    if (s != target && !machine_.OnDevice(s)) also_made_.push_back(s);
-  }
-  machine_.Run(op, true);
-  // What else the op makes is kept if it is wanted and complete as it is.
-  for (const Index s : also_made_) {
-    if (workload_.recipe[s].size() == 1 && NextUse(s) != kNone && !machine_.OnHost(s)) {
-      BecomeIdle(s);
-      LeaveGone(s);
-      Welcome(s);
-    } else {
-      machine_.Drop(s, sim::End::kDrop);
-    }
-  }
-  return true;
-}
-
-void Rollout::AfterNeeds(Index op) {
-  for (const Index s : workload_.needs[op]) ++next_use_place_[s];
-  for (const Index s : workload_.births[op]) {
-    ++next_use_place_[s];
-    Lock(s);
-  }
-  for (const Index s : workload_.needs[op]) Unlock(s);
-  for (const Index s : workload_.births[op]) Unlock(s);
-}
-
-// Keeps the stream to the host busy with what is dearest to make again.
-void Rollout::BeginCopies() {
-  if (!problem_.limits.may_swap) return;
-  const Nanos until = machine_.now() + workload_.time[next_op_];
-  while (machine_.out_free() < until) {
-    Index best = kNone;
-    float best_value = -std::numeric_limits<float>::infinity();
-    for (const Index s : idle_) {
-      if (preferences_.choice[s] != Choice::kSwap || machine_.OnHost(s) || NextUse(s) != problem_.longest_gap[s]) continue;
-      const Bytes bytes = workload_.bytes[s];
-      if (machine_.host_used() + bytes > problem_.limits.host) continue;
-      const Nanos distance = problem_.clock[NextUse(s)] - problem_.clock[next_op_];
-      if (distance < problem_.link.TimeOut(bytes) + problem_.link.TimeIn(bytes)) continue;
-      const float value = problem_.value[s] + preferences_.weight[s];
-      if (value > best_value || (value == best_value && s < best)) best_value = value, best = s;
-    }
-    if (best == kNone) return;
-    machine_.BeginCopyOut(best);
-    leaving_.push_back(best);
-  }
-}
-
-void Rollout::BecomeIdle(Index s) {
-  const bool can_leave = (problem_.limits.may_recompute && !workload_.recipe[s].empty()) ||
-                         (problem_.limits.may_swap && workload_.born[s] != kNone);
-  if (!can_leave || workload_.bytes[s] == 0) return;
-  idle_place_[s] = static_cast<std::uint32_t>(idle_.size());
-  idle_.push_back(s);
-}
+// ---- Copies
 
 // Copies come back as soon as there is room for them until they are needed, the soonest needed first.
 void Rollout::Prefetch() {
@@ -272,12 +90,25 @@ void Rollout::Prefetch() {
     const auto [next_use, s] = away_.front();
     const Bytes growth = forecast_.Most(next_op_, std::max(next_use, next_op_ + 1)) - problem_.before[next_op_];
     if (machine_.used() + workload_.bytes[s] + std::max<Bytes>(growth, 0) > problem_.limits.budget) return;
-    std::ranges::pop_heap(away_, std::greater<>());
-    away_.pop_back();
-    machine_.BeginCopyIn(s, next_use);
-    Welcome(s);
-    peak_ = std::max(peak_, machine_.used());
-    BecomeIdle(s);
+    BringBack(s);
+  }
+}
+
+// Keeps the stream to the host busy with what is dearest to make again.
+void Rollout::BeginCopies() {
+  const Nanos until = machine_.now() + workload_.time[next_op_];
+  while (machine_.out_free() < until && !may_leave_.empty()) {
+    const Index s = may_leave_.front().second;
+    std::ranges::pop_heap(may_leave_);
+    may_leave_.pop_back();
+    const Bytes bytes = workload_.bytes[s];
+    if (idle_place_[s] == kNone || machine_.OnHost(s) || NextUse(s) != problem_.longest_gap[s]) continue;
+    if (machine_.host_used() + bytes > problem_.limits.host) continue;
+    const Nanos distance = problem_.clock[NextUse(s)] - problem_.clock[next_op_];
+    if (distance < problem_.link.TimeOut(bytes) + problem_.link.TimeIn(bytes)) continue;
+    machine_.BeginCopyOut(s);
+    leaving_.push_back(s);
+    is_leaving_[s] = true;
   }
 }
 
@@ -299,7 +130,7 @@ float Rollout::KeyOf(Index s, Index next_use) {
     const Nanos back = problem_.link.TimeIn(workload_.bytes[s]);
     return Log2((distance < 2 * back ? static_cast<double>(back) : 1.0) / bytes) - far;
   }
-  const bool recompute = problem_.limits.may_recompute && !workload_.recipe[s].empty();
+  const bool recompute = CanRemake(s);
   Nanos cost = problem_.again[s];
   if (recompute) {
     groups_.clear();
@@ -358,8 +189,8 @@ bool Rollout::GiveUpOne() {
   constexpr Index kStale = 32;  // steps after which victims are chosen anew
   while (first_leaving_ < leaving_.size()) {
     const Index s = leaving_[first_leaving_];
-    if (idle_place_[s] != kNone && machine_.OnHost(s) && machine_.OnDevice(s)) break;
-    ++first_leaving_;  // it was needed before it had left
+    if (is_leaving_[s] && idle_place_[s] != kNone && machine_.OnHost(s)) break;
+    ++first_leaving_;  // it was needed before it had left, or has left already
   }
   const bool may_wait = first_leaving_ < leaving_.size();
   const Index leaver = may_wait ? leaving_[first_leaving_] : 0;
@@ -391,20 +222,18 @@ bool Rollout::GiveUpOne() {
 
 void Rollout::GiveUp(Index s) {
   const Index next_use = NextUse(s);
-  Lock(s);  // no longer idle
-  --locks_[s];
-  Miss(s);
-  if (!machine_.OnHost(s)) {
-    if (problem_.limits.may_recompute && !workload_.recipe[s].empty()) {
-      machine_.Drop(s, sim::End::kDrop);
-      JoinGone(s);
-      return;
-    }
-    machine_.BeginCopyOut(s);
+  const bool forget = !machine_.OnHost(s) && CanRemake(s);
+  is_leaving_[s] = false;
+  if (forget) {
+    Forget(s);
+  } else {
+    LeaveForHost(s);
+    away_.emplace_back(next_use, s);
+    std::ranges::push_heap(away_, std::greater<>());
   }
-  machine_.FinishCopyOut(s);
-  away_.emplace_back(next_use, s);
-  std::ranges::push_heap(away_, std::greater<>());
+  if (!problem_.limits.may_swap) return;
+  missing_from_[s] = next_use;
+  forecast_.Add(next_use, workload_.bytes[s]);
 }
 
 }  // namespace ebbtide::plan

@@ -11,7 +11,7 @@
 namespace ebbtide::plan {
 
 struct SearchOptions {
-  std::int64_t evaluations = 4000;  // rollouts in all; 0: as many as suit the size of the graph
+  std::int64_t evaluations = 0;     // rollouts in all; 0: as many as suit the size of the graph
   std::uint64_t seed = 0;
   int threads = 1;
   bool seeded = true;               // begin with what simple rules prefer, not with random particles alone

@@ -107,6 +107,7 @@ class Maker {
 
 Workload MakeWorkload(const TrainingGraph& graph, std::vector<Nanos> times, const WorkloadOptions& options) {
   Workload out;
+  out.alignment = options.alignment;
   out.time = std::move(times);
   for (const Op& op : graph.ops) out.workspace.push_back(RoundUp(op.workspace, options.alignment));
   const std::vector<Lifetime> lifetimes = ComputeLiveness(graph);

@@ -34,6 +34,8 @@ struct Workload {
   // they give the same bits; empty: they would not (docs/plan.md says when).
   Lists recipe;
 
+  Bytes alignment = 1;  // sizes are multiples of it
+
   std::size_t ops() const { return time.size(); }
   std::size_t storages() const { return bytes.size(); }
 };

@@ -1,0 +1,183 @@
+#include "plan/driver.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace ebbtide::plan {
+
+using sim::kNone;
+
+Driver::Driver(const Problem& problem, bool record)
+    : problem_(problem),
+      workload_(*problem.workload),
+      machine_(*problem.workload, problem.link, record),
+      most_steps_(8 * problem.workload->ops() + 64),
+      next_use_place_(workload_.storages(), 0),
+      locks_(workload_.storages(), 0),
+      is_idle_(workload_.storages(), false) {}
+
+bool Driver::Run() {
+  for (next_op_ = 0; next_op_ < workload_.ops(); ++next_op_) {
+    BeforeOp(next_op_);
+    if (!Require(next_op_) || !RunOnce(next_op_, false)) return false;
+    Release(next_op_);
+    AfterOp(next_op_);
+    if (machine_.now() > time_limit_) return false;
+  }
+  return true;
+}
+
+// ---- What ops need
+
+bool Driver::Require(Index op) {
+  const auto needs = workload_.needs[op];
+  for (const Index s : needs) {
+    if (machine_.OnDevice(s)) Lock(s);
+  }
+  for (const Index s : needs) {
+    if (locks_[s] > 0 || !machine_.OnHost(s)) continue;
+    if (!Fetch(s)) return false;
+    Lock(s);
+  }
+  for (const Index s : needs) {
+    if (locks_[s] == 0 && !Remake(s)) return false;
+  }
+  return true;
+}
+
+void Driver::Lock(Index s) {
+  ++locks_[s];
+  if (!is_idle_[s]) return;
+  is_idle_[s] = false;
+  EndIdle(s);
+}
+
+// Where nobody holds it any more it is idle, or gone if no op of the graph wants it.
+void Driver::Unlock(Index s) {
+  if (--locks_[s] > 0) return;
+  if (NextUse(s) != kNone) {
+    is_idle_[s] = true;
+    BecomeIdle(s);
+  } else if (!workload_.outlives[s]) {
+    machine_.Drop(s, sim::End::kFree);
+    BecomeGone(s);
+  }
+}
+
+void Driver::Release(Index op) {
+  for (const Index s : workload_.needs[op]) ++next_use_place_[s];
+  for (const Index s : workload_.births[op]) {
+    ++next_use_place_[s];
+    Lock(s);
+  }
+  for (const Index s : workload_.needs[op]) Unlock(s);
+  for (const Index s : workload_.births[op]) Unlock(s);
+}
+
+bool Driver::Fetch(Index s) {
+  if (!MakeRoom(workload_.bytes[s])) return false;
+  BringBack(s);
+  return true;
+}
+
+void Driver::BringBack(Index s) {
+  machine_.BeginCopyIn(s, std::min(NextUse(s), static_cast<Index>(workload_.ops())));
+  peak_ = std::max(peak_, machine_.used());
+  ComeBack(s);
+  is_idle_[s] = true;
+  BecomeIdle(s);
+}
+
+// Runs the storage's recipe again, and before it those of inputs that are not there. The storage is locked once then.
+bool Driver::Remake(Index target) {
+  stack_.push_back({target});
+  while (true) {
+    const Index made = stack_.back().storage;
+    const auto recipe = workload_.recipe[made];
+    if (recipe.empty() || !problem_.limits.may_recompute) return false;
+    if (stack_.back().recipe_place == recipe.size()) {
+      stack_.pop_back();
+      if (stack_.empty()) return true;
+      ++stack_.back().need_place;  // the lock on it is the waiting op's
+      continue;
+    }
+    const Index op = recipe[stack_.back().recipe_place];
+    const auto needs = workload_.needs[op];
+    bool waits = false;
+    for (std::uint32_t& place = stack_.back().need_place; place < needs.size(); ++place) {
+      const Index s = needs[place];
+      if (s == made) continue;
+      if (!machine_.OnDevice(s)) {
+        if (!machine_.OnHost(s)) {
+          waits = true;
+          break;
+        }
+        if (!Fetch(s)) return false;
+      }
+      Lock(s);
+    }
+    if (waits) {
+      stack_.push_back({needs[stack_.back().need_place]});
+      continue;
+    }
+    if (!RunOnce(op, true)) return false;
+    for (const Index s : needs) {
+      if (s != made) Unlock(s);
+    }
+    if (stack_.back().recipe_place == 0) {
+      Lock(made);
+      EndGone(made);
+      ComeBack(made);
+    }
+    ++stack_.back().recipe_place;
+    stack_.back().need_place = 0;
+  }
+}
+
+bool Driver::RunOnce(Index op, bool again) {
+  if (machine_.steps() >= most_steps_) return false;
+  const Bytes room = machine_.RoomFor(op, again);
+  if (!MakeRoom(room)) return false;
+  peak_ = std::max(peak_, machine_.used() + room);
+  if (!again) {
+    machine_.Run(op, false);
+    return true;
+  }
+  also_made_.clear();
+  for (const Index s : workload_.births[op]) {
+    if (s != stack_.back().storage && !machine_.OnDevice(s)) also_made_.push_back(s);
+  }
+  machine_.Run(op, true);
+  // What else the op makes is kept if it is wanted and complete as it is.
+  for (const Index s : also_made_) {
+    if (workload_.recipe[s].size() == 1 && NextUse(s) != kNone && !machine_.OnHost(s)) {
+      EndGone(s);
+      ComeBack(s);
+      is_idle_[s] = true;
+      BecomeIdle(s);
+    } else {
+      machine_.Drop(s, sim::End::kDrop);
+    }
+  }
+  return true;
+}
+
+// ---- What leaves
+
+void Driver::Forget(Index s) {
+  assert(is_idle_[s]);
+  is_idle_[s] = false;
+  EndIdle(s);
+  machine_.Drop(s, sim::End::kDrop);
+  BecomeGone(s);
+}
+
+void Driver::LeaveForHost(Index s) {
+  assert(is_idle_[s]);
+  is_idle_[s] = false;
+  EndIdle(s);
+  if (!machine_.OnHost(s)) machine_.BeginCopyOut(s);
+  machine_.FinishCopyOut(s);
+}
+
+}  // namespace ebbtide::plan

@@ -1,0 +1,84 @@
+// Runs a step on a machine op by op: brings what each op needs, by a copy from the host or by making it again, and lets
+// go of what nobody wants any more. What to give up, and when, is for derived classes to say.
+#pragma once
+
+#include <limits>
+#include <vector>
+
+#include "plan/problem.h"
+#include "sim/machine.h"
+
+namespace ebbtide::plan {
+
+class Driver {
+ public:
+  Driver(const Problem& problem, bool record);
+  virtual ~Driver() = default;
+
+  // False: there was no room for something, or ops ran again beyond all measure.
+  bool Run();
+  // Stops as soon as the clock passes `limit`: Run() then gives false.
+  void StopAfter(Nanos limit) { time_limit_ = limit; }
+
+  Nanos time() const { return machine_.finish(); }
+  Bytes peak() const { return peak_; }
+  sim::Schedule TakeSchedule() { return machine_.TakeSchedule(); }
+
+ protected:
+  // ---- For derived classes to say
+  // Brings the bytes in use to the budget less `room`; false: it cannot.
+  virtual bool MakeRoom(Bytes room) = 0;
+  virtual void BeforeOp(Index /*op*/) {}
+  virtual void AfterOp(Index /*op*/) {}
+  // The storage is on the device, an op of the graph wants it later, and no running op needs it; it no longer is so.
+  virtual void BecomeIdle(Index /*s*/) {}
+  virtual void EndIdle(Index /*s*/) {}
+  // It is neither on the device nor on the host; it has been made again.
+  virtual void BecomeGone(Index /*s*/) {}
+  virtual void EndGone(Index /*s*/) {}
+  // It is back on the device, by a copy or made again.
+  virtual void ComeBack(Index /*s*/) {}
+
+  // ---- For derived classes to use
+  Index NextUse(Index s) const {
+    const auto uses = workload_.uses[s];
+    return next_use_place_[s] < uses.size() ? uses[next_use_place_[s]] : sim::kNone;
+  }
+  bool IsLocked(Index s) const { return locks_[s] > 0; }
+  bool CanRemake(Index s) const { return problem_.limits.may_recompute && !workload_.recipe[s].empty(); }
+  // An idle storage leaves: without a trace, or once the host has its copy.
+  void Forget(Index s);
+  void LeaveForHost(Index s);
+  // Takes memory for the copy; there must be room.
+  void BringBack(Index s);
+
+  const Problem& problem_;
+  const sim::Workload& workload_;
+  sim::Machine machine_;
+  Index next_op_ = 0;  // the graph's op that is about to run
+
+ private:
+  struct Frame {
+    Index storage;
+    std::uint32_t recipe_place = 0;
+    std::uint32_t need_place = 0;
+  };
+  void Lock(Index s);
+  void Unlock(Index s);
+  bool Require(Index op);
+  bool Fetch(Index s);
+  bool Remake(Index s);
+  bool RunOnce(Index op, bool again);
+  void Release(Index op);
+
+  Bytes peak_ = 0;
+  std::size_t most_steps_;
+  Nanos time_limit_ = std::numeric_limits<Nanos>::max();
+  std::vector<std::uint32_t> next_use_place_;  // by storage, into workload.uses
+  std::vector<std::uint16_t> locks_;           // by storage: running ops that need it
+  std::vector<std::uint8_t> is_idle_;
+  std::vector<Frame> stack_;  // what is being made again, the innermost last
+  std::vector<Index> also_made_;
+};
+
+}  // namespace ebbtide::plan

@@ -1,0 +1,26 @@
+// HOME: the whole model at once, searched by a particle swarm in a reduced space, improved by local search.
+#include "plan/policy.h"
+
+namespace ebbtide::plan {
+namespace {
+
+// Rollouts of large graphs take longer: as many as make a search of a few seconds.
+std::int64_t DefaultEvaluations(const sim::Workload& workload) {
+  const auto ops = static_cast<std::int64_t>(std::max<std::size_t>(workload.ops(), 1));
+  return std::clamp<std::int64_t>(2'500'000 / ops, 64, 6000);
+}
+
+}  // namespace
+
+PolicyResult RunHome(const PolicyInput& input) {
+  SearchOptions options = input.search;
+  if (options.evaluations == 0) options.evaluations = DefaultEvaluations(*input.problem.workload);
+  const SearchResult found = Swarm(input.problem, options);
+  PolicyResult out{.schedule = {}, .stopped_early = found.stopped_early, .evaluations = found.evaluations};
+  if (found.time == kInfeasible) return out;
+  Rollout rollout(input.problem, found.best, /*record=*/true);
+  if (rollout.Run()) out.schedule = rollout.TakeSchedule();
+  return out;
+}
+
+}  // namespace ebbtide::plan

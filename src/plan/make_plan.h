@@ -1,0 +1,32 @@
+// From a graph and a budget to a plan with addresses, or to the reason why there is none.
+#pragma once
+
+#include <optional>
+
+#include "device/profile.h"
+#include "plan/plan.h"
+#include "plan/policy.h"
+#include "sim/simulate.h"
+
+namespace ebbtide::plan {
+
+struct Planned {
+  std::optional<Plan> plan;  // none: the policy found no schedule within the budget
+  sim::Outcome outcome;      // of the plan, with its timeline
+  bool stopped_early = false;
+  std::int64_t evaluations = 0;
+};
+
+// The plan keeps the budget with its addresses: where they do not fit, the policy is asked for less.
+// The plan has passed Validate.
+Planned MakePlan(const TrainingGraph& graph, const Problem& problem, const Policy& policy, const SearchOptions& search);
+
+// The smallest budget for which the home policy's rules find a schedule, and what no plan can do without.
+struct Minimum {
+  Bytes found = 0;
+  Bytes floor = 0;
+  OpId op;  // the op that needs `floor`
+};
+Minimum FindMinimum(const Problem& problem);
+
+}  // namespace ebbtide::plan

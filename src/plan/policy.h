@@ -1,0 +1,40 @@
+// A policy makes a schedule for a problem. One file each; all are compared in the one simulator.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "plan/problem.h"
+#include "plan/search.h"
+
+namespace ebbtide::plan {
+
+struct PolicyInput {
+  const TrainingGraph& graph;
+  const Problem& problem;
+  SearchOptions search;  // for policies that search
+};
+
+struct PolicyResult {
+  std::optional<sim::Schedule> schedule;  // within the budget, without addresses; none: the policy found none
+  bool stopped_early = false;             // it might have found better with more time
+  std::int64_t evaluations = 0;
+};
+
+struct Policy {
+  std::string_view name;     // what --policy takes
+  std::string_view summary;  // one line
+  PolicyResult (*run)(const PolicyInput& input);
+};
+
+// In the order in which they are shown.
+const std::vector<Policy>& Policies();
+Result<const Policy*> FindPolicy(std::string_view name);
+
+// ---- One file each
+PolicyResult RunNone(const PolicyInput& input);
+PolicyResult RunHome(const PolicyInput& input);
+
+}  // namespace ebbtide::plan
