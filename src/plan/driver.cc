@@ -7,14 +7,22 @@ namespace ebbtide::plan {
 
 using sim::kNone;
 
-Driver::Driver(const Problem& problem, bool record)
+Driver::Driver(const Problem& problem, bool record, Freeing freeing)
     : problem_(problem),
       workload_(*problem.workload),
       machine_(*problem.workload, problem.link, record),
+      freeing_(freeing),
       most_steps_(8 * problem.workload->ops() + 64),
       next_use_place_(workload_.storages(), 0),
       locks_(workload_.storages(), 0),
-      is_idle_(workload_.storages(), false) {}
+      is_idle_(workload_.storages(), false) {
+  if (freeing == Freeing::kLastUse) return;
+  std::vector<std::vector<Index>> lists(workload_.ops());
+  for (Index s = 0; s < workload_.storages(); ++s) {
+    if (workload_.last_reference[s] != kNone) lists[workload_.last_reference[s]].push_back(s);
+  }
+  for (const auto& list : lists) dereferenced_.Add(list);
+}
 
 bool Driver::Run() {
   for (next_op_ = 0; next_op_ < workload_.ops(); ++next_op_) {
@@ -55,7 +63,9 @@ void Driver::Lock(Index s) {
 // Where nobody holds it any more it is idle, or gone if no op of the graph wants it.
 void Driver::Unlock(Index s) {
   if (--locks_[s] > 0) return;
-  if (NextUse(s) != kNone) {
+  // Without knowledge of what comes, what was made again for another's sake waits to be evicted.
+  const bool is_unknown = freeing_ == Freeing::kLastReference && !stack_.empty() && workload_.born[s] != kNone;
+  if (NextUse(s) != kNone || IsReferenced(s) || is_unknown) {
     is_idle_[s] = true;
     BecomeIdle(s);
   } else if (!workload_.outlives[s]) {
@@ -72,6 +82,14 @@ void Driver::Release(Index op) {
   }
   for (const Index s : workload_.needs[op]) Unlock(s);
   for (const Index s : workload_.births[op]) Unlock(s);
+  if (freeing_ == Freeing::kLastUse) return;
+  for (const Index s : dereferenced_[op]) {
+    if (!is_idle_[s]) continue;
+    is_idle_[s] = false;
+    EndIdle(s);
+    machine_.Drop(s, sim::End::kFree);
+    BecomeGone(s);
+  }
 }
 
 bool Driver::Fetch(Index s) {

@@ -10,9 +10,12 @@
 
 namespace ebbtide::plan {
 
+// When a storage that no op wants any more is freed.
+enum class Freeing : std::uint8_t { kLastUse, kLastReference };
+
 class Driver {
  public:
-  Driver(const Problem& problem, bool record);
+  explicit Driver(const Problem& problem, bool record, Freeing freeing = Freeing::kLastUse);
   virtual ~Driver() = default;
 
   // False: there was no room for something, or ops ran again beyond all measure.
@@ -30,7 +33,8 @@ class Driver {
   virtual bool MakeRoom(Bytes room) = 0;
   virtual void BeforeOp(Index /*op*/) {}
   virtual void AfterOp(Index /*op*/) {}
-  // The storage is on the device, an op of the graph wants it later, and no running op needs it; it no longer is so.
+  // The storage is on the device, an op of the graph wants it later (or a reference holds it), and no running op needs
+  // it; it no longer is so.
   virtual void BecomeIdle(Index /*s*/) {}
   virtual void EndIdle(Index /*s*/) {}
   // It is neither on the device nor on the host; it has been made again.
@@ -70,7 +74,12 @@ class Driver {
   bool Remake(Index s);
   bool RunOnce(Index op, bool again);
   void Release(Index op);
+  bool IsReferenced(Index s) const {
+    return freeing_ == Freeing::kLastReference && workload_.last_reference[s] != sim::kNone && workload_.last_reference[s] > next_op_;
+  }
 
+  Freeing freeing_;
+  sim::Lists dereferenced_;  // by op: storages whose last reference goes after it; only where that frees
   Bytes peak_ = 0;
   std::size_t most_steps_;
   Nanos time_limit_ = std::numeric_limits<Nanos>::max();

@@ -36,5 +36,12 @@ Result<const Policy*> FindPolicy(std::string_view name);
 // ---- One file each
 PolicyResult RunNone(const PolicyInput& input);
 PolicyResult RunHome(const PolicyInput& input);
+PolicyResult RunVdnnAll(const PolicyInput& input);
+PolicyResult RunVdnnConv(const PolicyInput& input);
+PolicyResult RunVdnnDyn(const PolicyInput& input);
+PolicyResult RunSuperNeurons(const PolicyInput& input);
+PolicyResult RunCapuchin(const PolicyInput& input);
+PolicyResult RunCheckpointSqrt(const PolicyInput& input);
+PolicyResult RunDtr(const PolicyInput& input);
 
 }  // namespace ebbtide::plan

@@ -1,0 +1,107 @@
+// vDNN (Rhu et al., 2016): the inputs of all layers, or of convolutions, go to the host while the layer runs, which waits
+// for them; backward fetches one layer ahead, looking back no further than a convolution.
+#include <algorithm>
+
+#include "device/op_time.h"
+#include "plan/driver.h"
+#include "plan/policy.h"
+
+namespace ebbtide::plan {
+namespace {
+
+class Vdnn : public Driver {
+ public:
+  // leaves_at: by storage, the forward op during which it leaves; kNone: it stays.
+  Vdnn(const PolicyInput& input, std::vector<Index> leaves_at)
+      : Driver(input.problem, /*record=*/true), graph_(input.graph), leaves_at_(std::move(leaves_at)), leavers_(workload_.ops()) {
+    for (Index s = 0; s < workload_.storages(); ++s) {
+      if (leaves_at_[s] != sim::kNone) leavers_[leaves_at_[s]].push_back(s);
+    }
+  }
+
+ private:
+  bool MakeRoom(Bytes /*room*/) override { return true; }
+
+  void BeforeOp(Index op) override {
+    for (const Index s : leavers_[op]) {
+      if (machine_.OnDevice(s) && !machine_.OnHost(s) && workload_.born[s] != op) machine_.BeginCopyOut(s);
+    }
+    if (workload_.in_backward[op]) Prefetch(op);
+  }
+  void AfterOp(Index op) override {
+    for (const Index s : leavers_[op]) {
+      const Index next = NextUse(s);
+      if (next == sim::kNone || IsLocked(s) || !machine_.OnDevice(s)) continue;
+      LeaveForHost(s);
+      away_.emplace_back(next, s);
+    }
+  }
+  void ComeBack(Index s) override {
+    std::erase_if(away_, [&](const auto& entry) { return entry.second == s; });
+  }
+
+  void Prefetch(Index op) {
+    if (away_.empty()) return;
+    const auto [next, s] = *std::ranges::min_element(away_);
+    for (Index ahead = op + 1; ahead < next; ++ahead) {
+      if (FamilyOf(graph_.ops[ahead].kind) == OpFamily::kConvolutionBackward) return;
+    }
+    BringBack(s);
+  }
+
+  const TrainingGraph& graph_;
+  const std::vector<Index> leaves_at_;
+  std::vector<std::vector<Index>> leavers_;
+  std::vector<std::pair<Index, Index>> away_;  // (next use, storage)
+};
+
+// The last forward op that reads each storage which is an input of a layer of the wanted kind.
+std::vector<Index> Inputs(const PolicyInput& input, bool only_convolutions) {
+  const sim::Workload& workload = *input.problem.workload;
+  std::vector<Index> out(workload.storages(), sim::kNone);
+  Index last_layer = 0;
+  for (Index op = 0; op < workload.ops() && !workload.in_backward[op]; ++op) {
+    if (FamilyOf(input.graph.ops[op].kind) != OpFamily::kElementwise) last_layer = op;
+  }
+  for (Index s = 0; s < workload.storages(); ++s) {
+    if (workload.born[s] == sim::kNone || workload.in_backward[workload.born[s]]) continue;
+    Index last_forward = sim::kNone;
+    bool is_input = false, has_backward = false;
+    for (const Index use : workload.uses[s]) {
+      if (workload.in_backward[use]) {
+        has_backward = true;
+        break;
+      }
+      if (use == workload.born[s]) continue;
+      last_forward = use;
+      const OpFamily family = FamilyOf(input.graph.ops[use].kind);
+      const bool is_layer = family != OpFamily::kElementwise && family != OpFamily::kSoftmax && use != last_layer;
+      is_input |= only_convolutions ? family == OpFamily::kConvolution : is_layer;
+    }
+    if (is_input && has_backward) out[s] = last_forward;
+  }
+  return out;
+}
+
+PolicyResult RunVdnn(const PolicyInput& input, bool only_convolutions) {
+  if (!input.problem.limits.may_swap) return {};
+  Vdnn vdnn(input, Inputs(input, only_convolutions));
+  if (!vdnn.Run() || vdnn.peak() > input.problem.limits.budget) return {};
+  return {.schedule = vdnn.TakeSchedule()};
+}
+
+}  // namespace
+
+PolicyResult RunVdnnAll(const PolicyInput& input) { return RunVdnn(input, false); }
+PolicyResult RunVdnnConv(const PolicyInput& input) { return RunVdnn(input, true); }
+
+// The first that fits of nothing, convolutions, all.
+PolicyResult RunVdnnDyn(const PolicyInput& input) {
+  for (const auto run : {RunNone, RunVdnnConv, RunVdnnAll}) {
+    PolicyResult result = run(input);
+    if (result.schedule) return result;
+  }
+  return {};
+}
+
+}  // namespace ebbtide::plan
