@@ -12,7 +12,8 @@ from _accuracy_rows import BadInput
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PROGRAM = pathlib.Path(os.environ.get("EBBTIDE_PROGRAM") or ROOT / "build" / "ebbtide")
-SOURCES = [ROOT / "bench" / "_capture_worker.py", ROOT / "bench" / "_xmem_job.py", *sorted((ROOT / "python" / "ebbtide").glob("capture_*.py")),
+SOURCES = [ROOT / "bench" / "_capture_worker.py", ROOT / "bench" / "_xmem_job.py", 
+           *(file for file in sorted((ROOT / "python" / "ebbtide").glob("capture_*.py")) if file.name not in ("capture_command.py", "capture_batches.py")),
            *sorted((ROOT / "python" / "ebbtide" / "optimizers").glob("*.py"))]
 
 
@@ -87,26 +88,31 @@ class Estimates:
         """The object that `ebbtide estimate --json` prints."""
         if row.gpu not in self._gpus:
             raise NotBuilt(f"no profile is for the GPU {row.gpu}")
-        words = row.built_in or [str(self._graph(row.job))]
+        words = row.built_in or [str(self._graph(row))]
         command = [PROGRAM, "estimate", *words, *row.flags, "--gpu", self._gpus[row.gpu], "--json"]
         run = subprocess.run(command, capture_output=True, text=True)
         if run.returncode not in (0, 1):
             raise NotBuilt(run.stderr.strip()[-500:] or f"estimate ended with {run.returncode}")
         return json.loads(run.stdout)
 
-    def _graph(self, job):
+    def key(self, job, python):
+        """The file's name: another for every job, for other packages, and when the code that captures changes."""
+        return hashlib.sha256(json.dumps([job, self._code, str(python)]).encode()).hexdigest()[:24] + ".json.gz"
+
+    def _graph(self, row):
         failures = []
         for python in self._pythons:
-            key = hashlib.sha256(json.dumps([job, self._code, os.path.realpath(python), python]).encode()).hexdigest()[:24]
-            file = self._folder / f"{key}.json.gz"
-            if file.exists():
-                return file
-            try:
-                self._worker(python).capture(job | {"file": str(file)})
-                return file
-            except NotBuilt as failure:
-                failures.append(str(failure))
-        raise NotBuilt(failures[0] if len(set(failures)) == 1 else "; ".join(failures))
+            file = self._folder / self.key(row.job, python)
+            if not file.exists():
+                try:
+                    self._worker(python).capture(row.job | {"file": str(file)})
+                except NotBuilt as failure:
+                    failures.append(str(failure))
+                    continue
+            if failures:
+                print(f"accuracy: {row.path}: captured with the packages of {python}: {failures[0]}", file=sys.stderr, flush=True)
+            return file
+        raise NotBuilt("; ".join(dict.fromkeys(failures)))
 
     def _worker(self, python):
         mine = self._local.__dict__.setdefault("workers", {})

@@ -11,6 +11,7 @@ import sys
 import warnings
 
 import torch
+import torch._dynamo  # now: its first import fails where a default device is set
 from torch import nn
 
 import _xmem_job as xmem
@@ -36,8 +37,8 @@ def of_xmem(job):
     name, batch = job["model"], job["batch"]
     model = made(lambda: xmem.image_model(name))
     if model is None:
-        model = made(lambda: xmem.language_model(name))
-        if model is not None:
+        if xmem.language_class(name) is not None:  # imported before a device is set
+            model = made(lambda: xmem.language_model(name))
             return model, None, words_for(model, batch, job["seq_len"])
         model = made(lambda: timm_model(name))
     return model, nn.functional.cross_entropy, (images_of(batch, xmem.IMAGE), labels_of(batch))
@@ -98,10 +99,18 @@ def of_layers(job):
 KINDS = {"xmem": of_xmem, "timm": of_timm, "layers": of_layers}
 
 
+def optimizer_of(name, parameters):
+    if name == "momentum":
+        return torch.optim.SGD(parameters, lr=0.001, momentum=0.9)
+    if not hasattr(torch.optim, name):
+        raise CaptureError(f"{name}: expected an optimizer of torch.optim")
+    return getattr(torch.optim, name)(parameters, lr=0.001)
+
+
 def capture(job):
     model, loss_fn, batch = KINDS[job["kind"]](job)
     model.train()
-    optimizer = getattr(torch.optim, job["optimizer"])(model.parameters(), lr=0.001)
+    optimizer = optimizer_of(job["optimizer"], model.parameters())
     for group in optimizer.param_groups:  # torch before 2.7 has classes of their own instead
         group.setdefault("decoupled_weight_decay", isinstance(optimizer, torch.optim.AdamW))
     step = capture_step(model, loss_fn, optimizer, batch, device="cuda", keep_outputs=True)
