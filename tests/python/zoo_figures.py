@@ -24,7 +24,7 @@ def inspect(model, **sizes):
     flags = []
     for name, value in sizes.items():
         flag = "--" + name.replace("_", "-")
-        flags += [flag] if value is True else [w for v in (value if isinstance(value, list) else [value]) for w in (flag, str(v))]
+        flags += [flag] if value is True else [f"{flag}={v}" for v in (value if isinstance(value, list) else [value])]
     done = subprocess.run([PROGRAM, "inspect", str(model), "--json", *flags], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
