@@ -65,12 +65,13 @@ class Worker:
 class Estimates:
     """Predicts rows; may be asked by several threads."""
 
-    def __init__(self, dataset):
+    def __init__(self, dataset, python=None):
+        """`python` names the interpreter whose packages jobs are captured with, instead of those of the measurements."""
         self._folder = cache_folder()
         self._folder.mkdir(parents=True, exist_ok=True)
         self._code = hashlib.sha256(b"".join(source.read_bytes() for source in SOURCES)).hexdigest()
-        self._pythons = [sys.executable]
-        if dataset == "xmem":  # first with the software of the measurements
+        self._pythons = [python or sys.executable]
+        if dataset == "xmem" and python is None:  # first with the software of the measurements
             self._pythons.insert(0, self._setup("bench/xmem.lock"))
         self._local = threading.local()
         self._workers, self._lock = [], threading.Lock()

@@ -103,7 +103,7 @@ def _timm(source):
               _positive(source, "batch_size"))
     peer = source.get("faketensor_fwdbwd_peak_MiB")
     row.peers = {"faketensor": float(peer) * MIB} if peer else {}
-    row.job = {"kind": "timm", "model": row.model, "optimizer": row.optimizer, "batch": row.batch, "image": 224}
+    row.job = {"kind": "timm", "model": row.model, "optimizer": row.optimizer, "batch": row.batch}
     row.flags = ["--framework", "pytorch-2.6"]
     return row
 

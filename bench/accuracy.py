@@ -21,7 +21,7 @@ DATA = pathlib.Path(os.environ.get("EBBTIDE_DATA", ROOT.parent / "shared" / "dat
 FILES = {"xmem": "xmem.csv", "mlp": "mlp_a100.csv", "timm": "timm_a100.csv"}
 # What the meter showed beside the job's reserved memory: context, libraries, other users of the card. The one constant
 # of a file whose meter began at nothing; each was fitted to the file it stands for.
-BESIDE = {"mlp": 1429 * MIB, "timm": 1850 * MIB}
+BESIDE = {"mlp": 1429 * MIB, "timm": 1740 * MIB}
 
 
 class Outcome:
@@ -160,7 +160,7 @@ def outcomes_of(rows, options):
             yield from pool.map(lambda row: by_dryrun(dryrun, row), rows)
         return
 
-    with Estimates(options.dataset) as estimates:
+    with Estimates(options.dataset, options.python) as estimates:
         def predict(row):
             try:
                 return by_estimate(estimates, options.dataset, row)
@@ -179,6 +179,7 @@ def parse_options():
     parser.add_argument("--only", default="", help="rows whose model has this in its name")
     parser.add_argument("--sample", type=int, default=0, metavar="N", help="N rows, evenly spread over the file")
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--python", help="capture with the packages of this Python instead of those of the measurements")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     if options.via == "dryrun" and options.dataset != "xmem":
