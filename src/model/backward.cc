@@ -326,7 +326,7 @@ class Backward {
   // loss refers to, has it.
   void KeepLeaves(const Op& node) {
     for (TensorId out : node.outputs) {
-      if (!Gradient(out).valid()) continue;
+      if (!b_.NeedsGrad(out) || !Gradient(out).valid()) continue;
       b_.graph().outputs.push_back(out);
       b_.graph().outputs.push_back(Gradient(out));
     }
