@@ -98,7 +98,7 @@ Result<int> RunEstimate(const EstimateFlags& flags) {
                                 .safe = {},
                                 .largest_batch = {},
                                 .notes = NotesOn(graph)};
-  prediction.safe = estimate::SafeTotal(prediction.estimate, graph, options.gpu);
+  prediction.safe = estimate::SafeTotal(prediction.estimate, graph);
   if (!prediction.estimate.fits) prediction.largest_batch = LargestBatchOf(flags, options);
   EBB_RETURN_IF_ERROR(WriteFiles(flags, prediction, options.allocator));
   EBB_RETURN_IF_ERROR(Emit(flags.output, report::EstimateJson(prediction), [&](const report::Terminal& terminal) {

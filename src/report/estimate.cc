@@ -163,6 +163,8 @@ Json EstimateJson(const Prediction& prediction) {
   result["reserved_before_training_bytes"] = ReservedBeforeTraining(estimate.timeline);
   result["total_bytes"] = estimate.total();
   result["safe_bytes"] = prediction.safe.bytes;
+  result["safe_layout_bytes"] = prediction.safe.layout_margin;
+  result["safe_varying_bytes"] = prediction.safe.varying_margin;
   result["safe_probability"] = prediction.safe.probability;
   result["safe_fits"] = prediction.safe.bytes <= estimate.capacity;
   result["context_bytes"] = estimate.context;

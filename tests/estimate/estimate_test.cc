@@ -108,7 +108,7 @@ RC_GTEST_PROP(EstimateTraining, AgreesWithItsTimelineOnAnyStepAndAllocator, (std
       highest = std::max(highest, timeline.reserved[level].reserved);
     }
     RC_ASSERT(highest == estimate.peak_reserved);
-    RC_ASSERT(SafeTotal(estimate, step, options.gpu).bytes >= estimate.total());
+    RC_ASSERT(SafeTotal(estimate, step).bytes >= estimate.total());
   }
 }
 
