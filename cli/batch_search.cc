@@ -1,5 +1,7 @@
 #include "cli/batch_search.h"
 
+#include <algorithm>
+
 #include "cli/capture_model.h"
 #include "cli/load.h"
 #include "cli/python.h"
@@ -9,6 +11,9 @@
 
 namespace ebbtide::cli {
 namespace {
+
+// Of the batches that make up an update, every later one takes what the second does; two more are for the layout.
+constexpr std::int64_t kMostPasses = 4;
 
 bool IsGraphFile(const std::string& model) {
   return model.ends_with(".json") || model.ends_with(".json.gz") || model.ends_with(".txt");
@@ -81,6 +86,7 @@ Result<TrainingGraph> AnyBatchModel::At(std::int64_t batch) const {
   }
   ModelFlags of_batch = model_;
   of_batch.options.batch_size = batch;
+  of_batch.options.accumulate = std::min(of_batch.options.accumulate, kMostPasses);
   return Load(of_batch, output_);
 }
 
