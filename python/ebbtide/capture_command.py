@@ -187,5 +187,13 @@ class _Parser(argparse.ArgumentParser):
         sys.exit(2)
 
 
+def _end(code):
+    """At once. Autograd's thread lets go of Python objects after backward has returned; where it meets an interpreter that
+    is being taken apart, PyTorch aborts."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    _end(main())
