@@ -11,17 +11,29 @@ constexpr Bytes kWeight = 100 * kMiB, kMade = 300 * kMiB;
 // A forward pass that makes two storages of the same size: one by `kind` with these groups, one by relu.
 TrainingGraph TwoOps(const std::string& kind, std::int64_t groups, std::int64_t channels = 8) {
   TrainingGraph graph;
-  graph.storages = {{.bytes = kWeight, .kind = StorageKind::kParameter},
-                    {.bytes = 1024, .kind = StorageKind::kInput},
-                    {.bytes = kMade / 2},
-                    {.bytes = kMade / 2}};
-  graph.tensors = {{.storage = StorageId(0), .shape = {8}, .stride = {1}},
-                   {.storage = StorageId(1), .shape = {2, channels}, .stride = {channels, 1}},
-                   {.storage = StorageId(2), .shape = {8}, .stride = {1}},
-                   {.storage = StorageId(3), .shape = {8}, .stride = {1}}};
-  Op first{.kind = kind, .inputs = {TensorId(1), TensorId(0)}, .outputs = {TensorId(2)}};
+  const auto add = [&](Bytes bytes, StorageKind storage_kind, Dims shape) {
+    Storage storage;
+    storage.bytes = bytes;
+    storage.kind = storage_kind;
+    graph.storages.push_back(storage);
+    Tensor tensor;
+    tensor.storage = StorageId(graph.storages.size() - 1);
+    tensor.shape = std::move(shape);
+    graph.tensors.push_back(tensor);
+  };
+  add(kWeight, StorageKind::kParameter, {8});
+  add(1024, StorageKind::kInput, {2, channels});
+  add(kMade / 2, StorageKind::kActivation, {8});
+  add(kMade / 2, StorageKind::kActivation, {8});
+  Op first, second;
+  first.kind = kind;
+  first.inputs = {TensorId(1), TensorId(0)};
+  first.outputs = {TensorId(2)};
   first.arguments = {{"input", TensorId(1)}, {"groups", groups}};
-  graph.ops = {first, {.kind = "relu", .inputs = {TensorId(2)}, .outputs = {TensorId(3)}}};
+  second.kind = "relu";
+  second.inputs = {TensorId(2)};
+  second.outputs = {TensorId(3)};
+  graph.ops = {first, second};
   return graph;
 }
 
