@@ -1,5 +1,6 @@
 """Peaks by `ebbtide estimate`: of built-in models by name, of all others from a capture, which is kept for the next run."""
 
+import collections
 import hashlib
 import json
 import os
@@ -12,13 +13,18 @@ from _accuracy_rows import BadInput
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PROGRAM = pathlib.Path(os.environ.get("EBBTIDE_PROGRAM") or ROOT / "build" / "ebbtide")
-SOURCES = [ROOT / "bench" / "_capture_worker.py", ROOT / "bench" / "_xmem_job.py", *sorted((ROOT / "python" / "ebbtide").glob("capture_*.py")),
+SOURCES = [ROOT / "bench" / "_capture_worker.py", ROOT / "bench" / "_xmem_job.py", 
+           *(file for file in sorted((ROOT / "python" / "ebbtide").glob("capture_*.py")) if file.name not in ("capture_command.py", "capture_batches.py")),
            *sorted((ROOT / "python" / "ebbtide" / "optimizers").glob("*.py"))]
 
 
 def cache_folder():
     home = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
     return pathlib.Path(os.environ.get("EBBTIDE_CACHE") or pathlib.Path(home) / "ebbtide") / "graphs"
+
+
+def _but_batch(job):
+    return json.dumps(job | {"batch": None})
 
 
 class NotBuilt(Exception):
@@ -64,14 +70,21 @@ class Worker:
 class Estimates:
     """Predicts rows; may be asked by several threads."""
 
-    def __init__(self, dataset):
+    def __init__(self, dataset, rows=(), python=None):
+        """Of `rows` that differ in nothing but the batch, two captures tell the others. `python` names the interpreter whose packages jobs are captured with, instead of those of the measurements."""
         self._folder = cache_folder()
         self._folder.mkdir(parents=True, exist_ok=True)
         self._code = hashlib.sha256(b"".join(source.read_bytes() for source in SOURCES)).hexdigest()
-        self._pythons = [sys.executable]
-        if dataset == "xmem":  # first with the software of the measurements
+        self._pythons = [python or sys.executable]
+        if dataset == "xmem" and python is None:  # first with the software of the measurements
             self._pythons.insert(0, self._setup("bench/xmem.lock"))
+        batches = {}
+        for row in rows:
+            batches.setdefault(_but_batch(row.job), set()).add(row.batch)
+        # At 1 libraries take shortcuts.
+        self._ends = {kind: (min(b), max(b)) for kind, b in batches.items() if len(b) > 2 and min(b) > 1}
         self._local = threading.local()
+        self._file_locks = collections.defaultdict(threading.Lock)
         self._workers, self._lock = [], threading.Lock()
         listed = subprocess.run([PROGRAM, "gpus", "--json"], check=True, capture_output=True, text=True)
         self._gpus = {gpu["product"]: gpu["name"] for gpu in json.loads(listed.stdout)["gpus"]}
@@ -87,26 +100,43 @@ class Estimates:
         """The object that `ebbtide estimate --json` prints."""
         if row.gpu not in self._gpus:
             raise NotBuilt(f"no profile is for the GPU {row.gpu}")
-        words = row.built_in or [str(self._graph(row.job))]
+        if row.built_in:
+            return self._run(row, row.built_in)
+        ends = self._ends.get(_but_batch(row.job))
+        if ends and row.batch not in ends:
+            first, second = (str(self._graph(row, batch)) for batch in ends)
+            try:
+                return self._run(row, [first, "--other-batch", second, "--batch-size", str(row.batch)])
+            except NotBuilt:  # a step that has other ops at other batches
+                pass
+        return self._run(row, [str(self._graph(row, row.batch))])
+
+    def _run(self, row, words):
         command = [PROGRAM, "estimate", *words, *row.flags, "--gpu", self._gpus[row.gpu], "--json"]
         run = subprocess.run(command, capture_output=True, text=True)
         if run.returncode not in (0, 1):
             raise NotBuilt(run.stderr.strip()[-500:] or f"estimate ended with {run.returncode}")
         return json.loads(run.stdout)
 
-    def _graph(self, job):
-        failures = []
+    def key(self, job, python):
+        """The file's name: another for every job, for other packages, and when the code that captures changes."""
+        return hashlib.sha256(json.dumps([job, self._code, str(python)]).encode()).hexdigest()[:24] + ".json.gz"
+
+    def _graph(self, row, batch):
+        failures, job = [], row.job | {"batch": batch}
         for python in self._pythons:
-            key = hashlib.sha256(json.dumps([job, self._code, os.path.realpath(python), python]).encode()).hexdigest()[:24]
-            file = self._folder / f"{key}.json.gz"
-            if file.exists():
-                return file
+            file = self._folder / self.key(job, python)
             try:
-                self._worker(python).capture(job | {"file": str(file)})
-                return file
+                with self._file_locks[file]:
+                    if not file.exists():
+                        self._worker(python).capture(job | {"file": str(file)})
             except NotBuilt as failure:
                 failures.append(str(failure))
-        raise NotBuilt(failures[0] if len(set(failures)) == 1 else "; ".join(failures))
+                continue
+            if failures:
+                print(f"accuracy: {row.path}: captured with the packages of {python}: {failures[0]}", file=sys.stderr, flush=True)
+            return file
+        raise NotBuilt("; ".join(dict.fromkeys(failures)))
 
     def _worker(self, python):
         mine = self._local.__dict__.setdefault("workers", {})

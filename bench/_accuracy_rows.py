@@ -99,11 +99,11 @@ def _timm(source):
     if source.get("suspect_oom_or_censored", "0") not in ("0", ""):
         return None
     row = Row(f"{source['timm_model']}/{source['batch_size']}", source["timm_model"],
-              _positive(source, "measured_max_nvidia_smi_MiB", float) * MIB, "NVIDIA A100-SXM4-40GB", "SGD",
+              _positive(source, "measured_max_nvidia_smi_MiB", float) * MIB, "NVIDIA A100-SXM4-40GB", "momentum",
               _positive(source, "batch_size"))
     peer = source.get("faketensor_fwdbwd_peak_MiB")
     row.peers = {"faketensor": float(peer) * MIB} if peer else {}
-    row.job = {"kind": "timm", "model": row.model, "optimizer": "SGD", "batch": row.batch, "image": 224}
+    row.job = {"kind": "timm", "model": row.model, "optimizer": row.optimizer, "batch": row.batch}
     row.flags = ["--framework", "pytorch-2.6"]
     return row
 

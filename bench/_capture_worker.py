@@ -4,6 +4,7 @@
 
 A job is {"file": where the graph goes, "kind": "xmem" | "timm" | "layers", "batch": N, "optimizer": NAME, ...}."""
 
+import contextlib
 import gc
 import json
 import os
@@ -11,11 +12,13 @@ import sys
 import warnings
 
 import torch
+import torch._dynamo  # now: its first import fails where a default device is set
 from torch import nn
 
 import _xmem_job as xmem
 from _uninitialised import Uninitialised
 from ebbtide.capture_errors import CaptureError, one_line
+from ebbtide.capture_known import KnownValues
 from ebbtide.capture_step import capture_step
 
 LAYERS = {"linear": None, "dropout": nn.Dropout}
@@ -36,11 +39,29 @@ def of_xmem(job):
     name, batch = job["model"], job["batch"]
     model = made(lambda: xmem.image_model(name))
     if model is None:
-        model = made(lambda: xmem.language_model(name))
-        if model is not None:
+        if xmem.language_class(name) is not None:  # imported before a device is set
+            model = made(lambda: xmem.language_model(name))
             return model, None, words_for(model, batch, job["seq_len"])
         model = made(lambda: timm_model(name))
     return model, nn.functional.cross_entropy, (images_of(batch, xmem.IMAGE), labels_of(batch))
+
+
+class Padded:
+    """Some versions of transformers look whether the attention mask lets all through, which a capture cannot. Texts of
+    one batch differ in length, so it does not; that of a text alone does."""
+
+    def __init__(self, batch):
+        self._lets_all_through, self._number = batch == 1, KnownValues.number
+
+    def __enter__(self):
+        def number(known, fake):
+            value = self._number(known, fake)
+            return self._lets_all_through if value is None and fake.dtype == torch.bool else value
+
+        KnownValues.number = number
+
+    def __exit__(self, *_):
+        KnownValues.number = self._number
 
 
 def words_for(model, batch, seq_len):
@@ -71,9 +92,9 @@ def timm_model(name):
 
 
 def of_timm(job):
+    """On images of the size that the model's own configuration names."""
     model = made(lambda: timm_model(job["model"]))
-    size = model.default_cfg["input_size"][-1] if model.default_cfg.get("fixed_input_size") else job["image"]
-    return model, nn.functional.cross_entropy, (images_of(job["batch"], size), labels_of(job["batch"]))
+    return model, nn.functional.cross_entropy, (images_of(job["batch"], model.default_cfg["input_size"][-1]), labels_of(job["batch"]))
 
 
 def of_layers(job):
@@ -98,13 +119,22 @@ def of_layers(job):
 KINDS = {"xmem": of_xmem, "timm": of_timm, "layers": of_layers}
 
 
+def optimizer_of(name, parameters):
+    if name == "momentum":
+        return torch.optim.SGD(parameters, lr=0.001, momentum=0.9)
+    if not hasattr(torch.optim, name):
+        raise CaptureError(f"{name}: expected an optimizer of torch.optim")
+    return getattr(torch.optim, name)(parameters, lr=0.001)
+
+
 def capture(job):
     model, loss_fn, batch = KINDS[job["kind"]](job)
     model.train()
-    optimizer = getattr(torch.optim, job["optimizer"])(model.parameters(), lr=0.001)
+    optimizer = optimizer_of(job["optimizer"], model.parameters())
     for group in optimizer.param_groups:  # torch before 2.7 has classes of their own instead
         group.setdefault("decoupled_weight_decay", isinstance(optimizer, torch.optim.AdamW))
-    step = capture_step(model, loss_fn, optimizer, batch, device="cuda", keep_outputs=True)
+    with Padded(job["batch"]) if isinstance(batch, dict) else contextlib.nullcontext():
+        step = capture_step(model, loss_fn, optimizer, batch, device="cuda", keep_outputs=True)
     step.graph["name"] = job["model"]
     step.graph["meta"]["input"] = "images" if isinstance(batch, tuple) else "text"
     step.save(job["file"])

@@ -1,16 +1,20 @@
-"""One plain training of a built-in model's twin on the CUDA device, with the defaults of torch.optim. It also
-runs where a GPU is.
+"""One plain training of a built-in model's twin on the CUDA device, with the defaults of torch.optim. It also runs where
+a GPU is.
 
-    python bench/_estimate_job.py MODEL OPTIMIZER BATCH [--image-size N] [--seq-len N]
+    python bench/_estimate_job.py MODEL OPTIMIZER BATCH [--image-size N] [--seq-len N] [--autocast bf16|fp16]
+        [--zero-grad start|before-backward|end] [--inference]
 
-Gradients are set to none when an iteration begins. Weights are left as the allocator gives them."""
+Weights are left as the allocator gives them."""
 
 import argparse
+import contextlib
 
+import torch
 from _uninitialised import Uninitialised
 from ebbtide import twins
 
 ITERATIONS = 3
+DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 def tell_that_nothing_is_packed():
@@ -26,20 +30,41 @@ def tell_that_nothing_is_packed():
     masks.find_packed_sequence_indices = answer
 
 
-def train(model, loss_fn, optimizer, batch):
+def train(model, loss_fn, optimizer, batch, autocast, zero_grad):
     """As users write it: results of one iteration are referenced until those of the next take their names."""
     for _ in range(ITERATIONS):
-        optimizer.zero_grad()
+        if zero_grad == "start":
+            optimizer.zero_grad()
         if isinstance(batch, dict):
             inputs = {name: tensor.to("cuda") for name, tensor in batch.items()}
-            out = model(**inputs)
+            with autocast():
+                out = model(**inputs)
             loss = out.loss
         else:
             x, target = (tensor.to("cuda") for tensor in batch)
-            out = model(x)
-            loss = loss_fn(out, target)
+            with autocast():
+                out = model(x)
+                loss = loss_fn(out, target)
+        if zero_grad == "before-backward":
+            optimizer.zero_grad()
         loss.backward()
         optimizer.step()
+        if zero_grad == "end":
+            optimizer.zero_grad()
+
+
+def infer(model, batch, autocast):
+    with torch.no_grad():
+        for _ in range(ITERATIONS):
+            if isinstance(batch, dict):
+                inputs = {name: tensor.to("cuda") for name, tensor in batch.items()}
+                with autocast():
+                    out = model(**inputs)
+            else:
+                (x,) = (tensor.to("cuda") for tensor in batch)
+                with autocast():
+                    out = model(x)
+    return out
 
 
 def main():
@@ -49,14 +74,25 @@ def main():
     parser.add_argument("batch", type=int)
     parser.add_argument("--image-size", type=int)
     parser.add_argument("--seq-len", type=int)
+    parser.add_argument("--autocast", choices=DTYPES)
+    parser.add_argument("--zero-grad", choices=("start", "before-backward", "end"), default="start")
+    parser.add_argument("--inference", action="store_true")
     options = parser.parse_args()
     if options.model in twins.TRANSFORMERS:
         tell_that_nothing_is_packed()
     with Uninitialised():
         model, loss_fn, _, batch = twins.build(options.model, options.batch, options.image_size, options.seq_len,
-                                               optimizer="none", device="cpu")
+                                               optimizer="none", device="cpu", inference=options.inference)
     model.to("cuda")
-    train(model, loss_fn, twins.OPTIMIZERS[options.optimizer](model.parameters()), batch)
+
+    def autocast():
+        return torch.autocast("cuda", DTYPES[options.autocast]) if options.autocast else contextlib.nullcontext()
+
+    if options.inference:
+        infer(model, batch, autocast)
+    else:
+        optimizer = twins.OPTIMIZERS[options.optimizer](model.parameters())
+        train(model, loss_fn, optimizer, batch, autocast, options.zero_grad)
 
 
 if __name__ == "__main__":

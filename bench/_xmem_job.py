@@ -39,7 +39,8 @@ def image_model(name):
     return torchvision.models.get_model(found, weights=None, num_classes=CLASSES.get(found, 1000))
 
 
-def language_model(name):
+def language_class(name):
+    """The class of transformers, and what its configuration sets; None: it has no such class."""
     import transformers
 
     from ebbtide import twins
@@ -48,9 +49,15 @@ def language_model(name):
     known = SPELLINGS.get(key, key)
     class_name, options = twins.TRANSFORMERS.get(known) or (name, {})
     model_class = getattr(transformers, class_name, None)
-    if model_class is None:
+    return None if model_class is None else (model_class, {**options, **PUBLISHED.get(known, {})})
+
+
+def language_model(name):
+    found = language_class(name)
+    if found is None:
         return None
-    config = model_class.config_class(**options, **PUBLISHED.get(known, {}))
+    model_class, options = found
+    config = model_class.config_class(**options)
     config._attn_implementation = "sdpa" if model_class._supports_sdpa else "eager"
     return model_class(config)
 

@@ -18,6 +18,7 @@ namespace {
 struct CaptureFlags {
   ModelFlags model;
   OutputFlags output;
+  bool any_batch = false;
 };
 
 Status CheckTarget(const ModelFlags& flags) {
@@ -39,6 +40,7 @@ Result<int> RunCapture(const CaptureFlags& flags) {
   std::vector<std::string> words = GivenShapeFlags(flags.model);
   words.insert(words.end(), {"-o", path, fmt::format("--seed={}", flags.output.seed)});
   if (flags.output.threads > 0) words.push_back(fmt::format("--threads={}", flags.output.threads));
+  if (flags.any_batch) words.push_back("--any-batch");
   if (flags.output.json) words.push_back("--json");
   if (flags.output.quiet) words.push_back("-q");
   if (flags.output.verbose) words.push_back("-v");
@@ -57,6 +59,10 @@ Verb AddCapture(CLI::App& program) {
                   "(batch_size=...). Or a built-in model, as PyTorch has it")
       ->type_name("");
   AddShapeFlags(*app, flags->model);
+  app->add_flag(
+         "--any-batch", flags->any_batch,
+         "Three captures, from which the step at any batch follows: FILE, .second.json and .third.json beside it")
+      ->disable_flag_override();
   AddOutputFlags(*app, flags->output, "The graph: .json or .json.gz");
   return {app, [flags] { return RunCapture(*flags); }};
 }

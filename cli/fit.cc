@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <thread>
 
 #include "cli/batch_search.h"
-#include "cli/load.h"
 #include "cli/output.h"
 #include "cli/training_flags.h"
 #include "cli/verb.h"
@@ -36,22 +36,23 @@ Result<std::vector<DeviceProfile>> ProfilesOf(const FitFlags& flags) {
   return profiles;
 }
 
-Result<report::FitOnGpu> FitOn(const FitFlags& flags, estimate::Options options, const DeviceProfile& gpu,
-                               const TrainingGraph& asked) {
+Result<report::FitOnGpu> FitOn(const AnyBatchModel& model, estimate::Options options, const DeviceProfile& gpu,
+                               const TrainingGraph* asked) {
   options.gpu = gpu;
   report::FitOnGpu fit{.gpu = gpu.name, .memory = gpu.memory};
-  if (flags.batch->count() > 0) fit.fits_batch = estimate::EstimateTraining(asked, options).fits;
-  EBB_ASSIGN_OR_RETURN(fit.max_batch, FindLargestBatch(flags.model, flags.output, options));
+  if (asked != nullptr) fit.fits_batch = estimate::EstimateTraining(*asked, options).fits;
+  EBB_ASSIGN_OR_RETURN(fit.max_batch, FindLargestBatch(model, options));
   return fit;
 }
 
 // GPUs are independent of each other, so the result does not depend on the number of threads.
-std::vector<Result<report::FitOnGpu>> FitAll(const FitFlags& flags, const estimate::Options& options,
-                                             const std::vector<DeviceProfile>& gpus, const TrainingGraph& asked) {
+std::vector<Result<report::FitOnGpu>> FitAll(const FitFlags& flags, const AnyBatchModel& model,
+                                             const estimate::Options& options, const std::vector<DeviceProfile>& gpus,
+                                             const TrainingGraph* asked) {
   std::vector<Result<report::FitOnGpu>> fits(gpus.size());
   std::atomic<std::size_t> next = 0;
   const auto work = [&] {
-    for (std::size_t i = next++; i < gpus.size(); i = next++) fits[i] = FitOn(flags, options, gpus[i], asked);
+    for (std::size_t i = next++; i < gpus.size(); i = next++) fits[i] = FitOn(model, options, gpus[i], asked);
   };
   const std::size_t wanted = flags.output.threads > 0 ? static_cast<std::size_t>(flags.output.threads)
                                                       : std::max(1U, std::thread::hardware_concurrency());
@@ -67,14 +68,16 @@ Result<int> RunFit(const FitFlags& flags) {
   EBB_RETURN_IF_ERROR(CheckOutput(flags.output));
   EBB_ASSIGN_OR_RETURN(const estimate::Options options, OptionsOf(flags.training));
   EBB_ASSIGN_OR_RETURN(const std::vector<DeviceProfile> gpus, ProfilesOf(flags));
-  if (!HasFreeBatch(flags.model.model)) {
-    return Fail("{}: expected a built-in model or an .onnx, whose batch can be chosen", flags.model.model);
-  }
-  EBB_ASSIGN_OR_RETURN(const TrainingGraph asked, Load(flags.model, flags.output));
-  report::Fit fit{.model = flags.model.model, .batch = {}, .gpus = {}};
+  EBB_ASSIGN_OR_RETURN(const AnyBatchModel model,
+                       AnyBatchModel::Open(flags.model, flags.training.other_batches, flags.output));
   const bool has_batch = flags.batch->count() > 0;
+  std::optional<TrainingGraph> asked;
+  if (has_batch) {
+    EBB_ASSIGN_OR_RETURN(asked, model.At(flags.model.options.batch_size));
+  }
+  report::Fit fit{.model = flags.model.model, .batch = {}, .gpus = {}};
   if (has_batch) fit.batch = flags.model.options.batch_size;
-  for (Result<report::FitOnGpu>& on_gpu : FitAll(flags, options, gpus, asked)) {
+  for (Result<report::FitOnGpu>& on_gpu : FitAll(flags, model, options, gpus, asked ? &*asked : nullptr)) {
     if (!on_gpu) return tl::unexpected<Error>(on_gpu.error());
     fit.gpus.push_back(*std::move(on_gpu));
   }

@@ -1,14 +1,8 @@
 #include "cli/load.h"
 
-#include <fmt/format.h>
-#include <unistd.h>
-
-#include <algorithm>
-
-#include "cli/output.h"
+#include "cli/capture_model.h"
 #include "cli/python.h"
 #include "cli/temporary_folder.h"
-#include "report/terminal.h"
 
 namespace ebbtide::cli {
 namespace {
@@ -21,28 +15,24 @@ Status Refuse(const CLI::Option* flag, const ModelFlags& model, const char* why)
 Result<TrainingGraph> CaptureAndLoad(const ModelFlags& model, const OutputFlags& output) {
   EBB_ASSIGN_OR_RETURN(const TemporaryFolder folder, TemporaryFolder::Make());
   const std::string file = folder.File("step.json");
-  if (report::DescribeTerminal(STDERR_FILENO).interactive) Note(output, fmt::format("capturing {}", model.model));
-  std::vector<std::string> words = GivenShapeFlags(model);
-  const auto is_device = [](const std::string& word) { return word.starts_with("--device="); };
-  if (model.options.device == model::Device::kCuda && std::none_of(words.begin(), words.end(), is_device)) {
-    words.push_back("--device=cuda");
-  }
-  if (output.threads > 0) words.push_back(fmt::format("--threads={}", output.threads));
-  words.insert(words.end(), {"-o", file, "-q", fmt::format("--seed={}", output.seed), "--", model.model});
-  EBB_ASSIGN_OR_RETURN(const int code, RunCaptureCommand(words, model.options.device, ChildOutput::kToErrors));
-  if (code != 0) return tl::unexpected<Error>(Error{});
+  EBB_RETURN_IF_ERROR(CaptureModel(model, output, file));
   return model::LoadModel(file, model.options);
 }
 
 }  // namespace
 
+Status CheckScriptFlags(const ModelFlags& model) {
+  EBB_RETURN_IF_ERROR(Refuse(model.widths, model, "a function that makes its own layers"));
+  EBB_RETURN_IF_ERROR(Refuse(model.elementwise, model, "whose operators PyTorch knows"));
+  for (const CLI::Option* flag : model.step) {
+    EBB_RETURN_IF_ERROR(Refuse(flag, model, "a function that makes its own step"));
+  }
+  return {};
+}
+
 Result<TrainingGraph> Load(const ModelFlags& model, const OutputFlags& output) {
   if (NamesScriptFunction(model.model)) {
-    EBB_RETURN_IF_ERROR(Refuse(model.widths, model, "a function that makes its own layers"));
-    EBB_RETURN_IF_ERROR(Refuse(model.elementwise, model, "whose operators PyTorch knows"));
-    for (const CLI::Option* flag : model.step) {
-      EBB_RETURN_IF_ERROR(Refuse(flag, model, "a function that makes its own step"));
-    }
+    EBB_RETURN_IF_ERROR(CheckScriptFlags(model));
     return CaptureAndLoad(model, output);
   }
   const bool is_graph =

@@ -11,4 +11,7 @@ namespace ebbtide::cli {
 // An error with an empty message was already told to the user by the program we started.
 Result<TrainingGraph> Load(const ModelFlags& model, const OutputFlags& output);
 
+// Refuses flags that a SCRIPT.py:function makes no use of.
+Status CheckScriptFlags(const ModelFlags& model);
+
 }  // namespace ebbtide::cli

@@ -68,6 +68,12 @@ void AddTrainingFlags(CLI::App& verb, TrainingFlags& flags) {
       ->check(Check(CheckPositive));
   verb.add_option("--alloc-conf", flags.alloc_conf, "How PyTorch's allocator is set up, as in PYTORCH_ALLOC_CONF")
       ->type_name("TEXT");
+  verb.add_option("--other-batch", flags.other_batches,
+                  "With a graph file: a capture of the same step at another batch, from which all others follow; "
+                  "may be given several times")
+      ->type_name("FILE")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   verb.add_option("--cublas-workspace", flags.cublas_workspace,
                   "What matrix products take beside their tensors: none (CUBLAS_WORKSPACE_CONFIG=:0:0), kept "
                   "(by each thread, for good) or per-call; default: as the framework has it")

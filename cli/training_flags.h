@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "cli/common_flags.h"
@@ -16,7 +17,8 @@ struct TrainingFlags {
   std::string zero_grad = "start";
   std::int64_t iterations = 3;
   std::string alloc_conf;
-  std::string cublas_workspace;  // empty: as the framework has it
+  std::vector<std::string> other_batches;  // captures of the same step as MODEL's
+  std::string cublas_workspace;            // empty: as the framework has it
 };
 
 void AddTrainingFlags(CLI::App& verb, TrainingFlags& flags);

@@ -22,16 +22,25 @@ def main(arguments=None):
     options = _parser().parse_args(arguments)
     try:
         with warnings.catch_warnings(), contextlib.redirect_stdout(sys.stderr):  # what the script prints is not our data
-            step, parts = _capture(options)
-            step.save(options.output)
+            steps, parts = _capture(options)
+            paths = paths_of(options.output)[:len(steps)]
+            for step, path in zip(steps, paths):
+                step.save(path)
     except CaptureError as error:
         print(f"ebbtide: {error}", file=sys.stderr)
         return 2
     if options.json:
-        print(json.dumps(_report(options, step, parts)))
+        print(json.dumps(_report(paths, steps, parts)))
     elif not options.quiet:
-        print(f"{options.output}: {step.summary()}, {step.seconds:.1f} s")
+        for step, path in zip(steps, paths):
+            print(f"{path}: {step.summary()}, {step.seconds:.1f} s")
     return 0
+
+
+def paths_of(output):
+    """Where captures at several batches go: step.json, step.second.json, step.third.json."""
+    stem, dot, suffix = output.rpartition(".json")
+    return [output, f"{stem}.second{dot}{suffix}", f"{stem}.third{dot}{suffix}"]
 
 
 def _parser():
@@ -44,6 +53,9 @@ def _parser():
         parser.add_argument("--" + size.replace("_", "-"), type=_positive, metavar="N", help="given to the function, if it takes it")
     parser.add_argument("--widths", type=_widths, metavar="N,N,...", help="layers of the built-in mlp")
     parser.add_argument("--optimizer", help="of a built-in model, or given to the function")
+    parser.add_argument("--any-batch", action="store_true",
+                        help="three captures, at batches that together tell the step at any other: FILE, and beside it "
+                             "those called .second.json and .third.json")
     parser.add_argument("--json", action="store_true", help="one JSON object on standard output")
     parser.add_argument("-q", "--quiet", action="store_true")
     parser.add_argument("-v", "--verbose", action="store_true", help="show the warnings of the libraries too")
@@ -66,7 +78,7 @@ def _capture(options):
     sizes = {size: getattr(options, size) for size in _SIZES if getattr(options, size) is not None}
     script, separator, function = options.model.rpartition(":")
     if separator:
-        parts = _call(script, function, sizes | ({"optimizer": options.optimizer} if options.optimizer else {}))
+        parts = _call(script, function, sizes, {"optimizer": options.optimizer} if options.optimizer else {})
         name = f"{os.path.basename(script)}:{function}"
     elif options.model.endswith(".py"):
         raise CaptureError(f"{options.model}: expected {options.model}:FUNCTION")
@@ -75,14 +87,16 @@ def _capture(options):
 
         parts = twins.build(options.model, **sizes, widths=options.widths or (), optimizer=options.optimizer or "sgd")
         name = options.model
+    from .capture_batches import capture_batches
     from .capture_step import capture_step
 
-    step = capture_step(*parts, device=options.device)
-    step.graph["name"] = name
-    return step, parts
+    steps = capture_batches(*parts, device=options.device) if options.any_batch else [capture_step(*parts, device=options.device)]
+    for step in steps:
+        step.graph["name"] = name
+    return steps, parts
 
 
-def _call(script, function, sizes):
+def _call(script, function, sizes, choices):
     """What SCRIPT.py:function returns."""
     if not os.path.isfile(script):
         raise CaptureError(f"{script}: no such file; expected SCRIPT.py:function")
@@ -95,17 +109,24 @@ def _call(script, function, sizes):
         accepted = inspect.signature(target).parameters
     except (TypeError, ValueError):
         accepted = {}
+    given, batch_size = sizes | choices, None
     if not any(p.kind is p.VAR_KEYWORD for p in accepted.values()):
-        refused = [name for name in sizes if name not in accepted]
+        if "batch_size" not in accepted:  # then its example is cut or continued
+            batch_size = given.pop("batch_size", None)
+        refused = [name for name in given if name not in accepted]
         if refused:
             raise CaptureError(f"{script}:{function} takes no {refused[0]}; expected a parameter of that name")
     try:
-        parts = target(**sizes)
+        parts = target(**given)
     except (Exception, SystemExit) as error:
         raise CaptureError(f"{user_line(error, script)}: {one_line(error)}") from error
     if not isinstance(parts, (tuple, list)) or len(parts) != 4:
         what = f"{len(parts)} values" if isinstance(parts, (tuple, list)) else f"one {type(parts).__name__}"
         raise CaptureError(f"{script}:{function} returns {what}; {_EXPECTED}")
+    if batch_size is not None:
+        from .capture_batches import resized
+
+        parts = (*parts[:3], resized(parts[3], batch_size))
     return tuple(parts)
 
 
@@ -128,15 +149,17 @@ def _load(script):
     return module
 
 
-def _report(options, step, parts):
+def _report(paths, steps, parts):
+    step = steps[0]
     return {
         "schema_version": 1,
-        "path": options.output,
+        "path": paths[0],
+        "paths": paths,
         "name": step.graph["name"],
         "ops": len(step.graph["ops"]),
         "storages": len(step.graph["storages"]),
         "parameters": sum(p.numel() for p in parts[0].parameters() if p.requires_grad),
-        "seconds": step.seconds,
+        "seconds": sum(each.seconds for each in steps),
     }
 
 
@@ -164,5 +187,13 @@ class _Parser(argparse.ArgumentParser):
         sys.exit(2)
 
 
+def _end(code):
+    """At once. Autograd's thread lets go of Python objects after backward has returned; where it meets an interpreter that
+    is being taken apart, PyTorch aborts."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    _end(main())

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "alloc/device_memory.h"
+#include "alloc/observer.h"
 #include "alloc/streams.h"
 #include "base/ids.h"
 #include "base/units.h"
@@ -85,7 +86,10 @@ class Allocator {
 
   virtual const Usage& usage() const = 0;
 
-  // A copy of the whole state on copies of the device and the streams.
+  // From now on `observer` is told; null: nobody. Models that do not lay out segments as PyTorch does tell nothing.
+  virtual void Observe(Observer* /*observer*/) {}
+
+  // A copy of the whole state on copies of the device and the streams, which nobody observes.
   virtual std::unique_ptr<Allocator> CloneOnto(DeviceMemory& device, Streams& streams) const = 0;
 };
 

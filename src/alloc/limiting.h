@@ -26,6 +26,7 @@ class LimitingAllocator final : public Allocator {
     return inner_->Restore(segments);
   }
   const Usage& usage() const override { return inner_->usage(); }
+  void Observe(Observer* observer) override { inner_->Observe(observer); }
   std::unique_ptr<Allocator> CloneOnto(DeviceMemory& device, Streams& streams) const override {
     auto clone = std::make_unique<LimitingAllocator>(inner_->CloneOnto(device, streams), limit_);
     clone->refused_ = refused_;

@@ -17,7 +17,6 @@ PytorchBlocks::Index PytorchAllocator::Grow(const Request& request) {
   if (ExceedsFraction(request.segment)) return kNone;
   const std::optional<Address> address = device_->Allocate(request.segment);
   if (!address) return kNone;
-  usage_.Take(request.segment);
   const Index index = NewNode();
   Node& node = At(index);
   node.address = *address;
@@ -25,6 +24,7 @@ PytorchBlocks::Index PytorchAllocator::Grow(const Request& request) {
   node.age = NextAge();
   node.stream = request.stream;
   node.small = request.small;
+  Took(node, node.address, node.size);
   return index;
 }
 
@@ -39,7 +39,7 @@ void PytorchAllocator::ReleaseSegment(Index index) {
   EraseFree(index);
   streams_->WaitAll();
   device_->Free(At(index).address);
-  usage_.Give(At(index).size);
+  Gave(At(index), At(index).address, At(index).size);
   DropNode(index);
 }
 

@@ -14,6 +14,7 @@ PytorchBlocks::PytorchBlocks(const PytorchBlocks& other, DeviceMemory& device, S
     : PytorchBlocks(other) {
   device_ = &device;
   streams_ = &streams;
+  observer_ = nullptr;
 }
 
 Bytes PytorchBlocks::SegmentSize(Bytes size) const {

@@ -23,6 +23,7 @@ class PytorchBlocks : public Allocator {
   void RecordStream(BlockId block, StreamId stream) final;
   void EmptyCache() final { ReleaseCached(); }
   const Usage& usage() const final { return usage_; }
+  void Observe(Observer* observer) final { observer_ = observer; }
 
  protected:
   using Index = std::int32_t;
@@ -99,6 +100,16 @@ class PytorchBlocks : public Allocator {
   // Waits for all events on the host.
   void FinishEvents();
 
+  // The device gave or got back so many bytes at the address, for blocks like `node`.
+  void Took(const Node& node, Address address, Bytes bytes) {
+    usage_.Take(bytes);
+    if (observer_ != nullptr) observer_->OnTake({address, bytes, node.stream, node.small, node.range != kNone});
+  }
+  void Gave(const Node& node, Address address, Bytes bytes) {
+    usage_.Give(bytes);
+    if (observer_ != nullptr) observer_->OnGive({address, bytes, node.stream, node.small, node.range != kNone});
+  }
+
   std::int32_t NextAge() { return options_.ties_by_age ? ++segments_made_ : 0; }
 
   PytorchOptions options_;
@@ -122,6 +133,7 @@ class PytorchBlocks : public Allocator {
   void EventReached(Index index);
   void BecomeFree(Index index);
 
+  Observer* observer_ = nullptr;
   std::int32_t segments_made_ = 0;
   bool has_limit_ = false;
   Bytes limit_ = 0;

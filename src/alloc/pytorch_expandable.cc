@@ -90,6 +90,7 @@ bool PytorchExpandableAllocator::Map(Index index, Bytes size) {
   const Bytes page = ranges_[static_cast<std::size_t>(At(index).range)].page;
   const Bytes mapped = (size + page - 1) / page * page;
   if (!device_->Take(mapped)) return false;
+  Took(At(index), At(index).address, mapped);
   EraseUnmapped(index);
   At(index).mapped = true;
   if (mapped < At(index).size) {
@@ -102,7 +103,6 @@ bool PytorchExpandableAllocator::Map(Index index, Bytes size) {
   TryJoin(index, At(index).previous);
   TryJoin(index, At(index).next);
   InsertFree(index);
-  usage_.Take(mapped);
   return true;
 }
 
@@ -148,7 +148,7 @@ void PytorchExpandableAllocator::Unmap(Index index) {
   TryJoin(index, At(index).next);
   InsertUnmapped(index);
   device_->Give(unmapped);
-  usage_.Give(unmapped);
+  Gave(At(index), first, unmapped);
 }
 
 void PytorchExpandableAllocator::ReleaseCached() {

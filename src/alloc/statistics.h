@@ -48,6 +48,7 @@ class StatisticsAllocator final : public Allocator {
     return inner_->Restore(segments);
   }
   const Usage& usage() const override { return inner_->usage(); }
+  void Observe(Observer* observer) override { inner_->Observe(observer); }
   std::unique_ptr<Allocator> CloneOnto(DeviceMemory& device, Streams& streams) const override {
     auto clone = std::make_unique<StatisticsAllocator>(inner_->CloneOnto(device, streams), keeps_series_);
     clone->classes_ = classes_;

@@ -36,6 +36,7 @@ class TracingAllocator final : public Allocator {
     inner_->EmptyCache();
   }
   const Usage& usage() const override { return inner_->usage(); }
+  void Observe(Observer* observer) override { inner_->Observe(observer); }
   std::unique_ptr<Allocator> CloneOnto(DeviceMemory& device, Streams& streams) const override {
     auto clone = std::make_unique<TracingAllocator>(inner_->CloneOnto(device, streams));
     clone->text_ = text_;

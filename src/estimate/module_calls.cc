@@ -36,9 +36,13 @@ void HoldArguments(const TrainingGraph& graph, std::vector<Lifetime>& lifetimes)
       }
     }
   };
-  std::size_t i = 0;
-  for (; i < graph.ops.size() && graph.ops[i].phase == Phase::kForward; ++i) {
+  for (std::size_t i = 0; i < graph.ops.size(); ++i) {
     const Op& op = graph.ops[i];
+    if (op.phase != Phase::kForward) {
+      close(0, OpId(i));
+      layer = {};
+      continue;
+    }
     if (op.layer != layer) {
       close(CommonModules(layer, op.layer), OpId(i));
       layer = op.layer;
@@ -57,7 +61,7 @@ void HoldArguments(const TrainingGraph& graph, std::vector<Lifetime>& lifetimes)
       if (call != calls.end()) call->arguments.push_back(id);
     }
   }
-  close(0, OpId(i));
+  close(0, OpId(graph.ops.size()));
 }
 
 }  // namespace ebbtide::estimate

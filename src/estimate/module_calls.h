@@ -7,8 +7,9 @@
 
 namespace ebbtide::estimate {
 
-// What is handed to a module is referenced by its caller until the call returns, whatever the module does with it. A run
-// of forward ops below one name of a layer counts as a call of it. Prolongs `lifetimes` (of ComputeLiveness) by that.
+// What is handed to a module is referenced by its caller until the call returns, whatever the module does with it. A
+// run of forward ops below one name of a layer counts as a call of it. Prolongs `lifetimes` (of ComputeLiveness) by
+// that.
 void HoldArguments(const TrainingGraph& graph, std::vector<Lifetime>& lifetimes);
 
 }  // namespace ebbtide::estimate

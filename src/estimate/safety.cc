@@ -2,28 +2,66 @@
 
 #include <algorithm>
 
-#include "estimate/scratch.h"
+#include "graph/arguments.h"
 
 namespace ebbtide::estimate {
 namespace {
 
-Bytes LargestConvolutionWorkspace(const TrainingGraph& graph, const DeviceProfile& gpu) {
-  Bytes largest = 0;
-  for (const Op& op : graph.ops) {
-    if (!op.kind.starts_with("convolution")) continue;
-    for (const Scratch& scratch : ScratchOf(graph, op, gpu)) largest = std::max(largest, scratch.bytes);
-  }
-  return largest;
+// By cuDNN: depthwise ones run on PyTorch's own kernels.
+bool IsLibraryConvolution(const TrainingGraph& graph, const Op& op) {
+  if (op.kind != "convolution" || op.outputs.empty()) return false;
+  const std::int64_t* groups = ArgumentAs<std::int64_t>(op, "groups");
+  const TensorId input = TensorArgument(op, "input");
+  if (groups == nullptr || *groups == 1 || !input.valid() || graph.tensor(input).shape.size() < 2) return true;
+  return *groups != graph.tensor(input).shape[1];
 }
+
+// Of the bytes that forward makes, the share that comes from cuDNN's convolutions.
+double ConvolutionShare(const TrainingGraph& graph) {
+  std::vector<bool> is_made(graph.storages.size());
+  double made = 0, by_convolutions = 0;
+  for (const Op& op : graph.ops) {
+    if (op.phase != Phase::kForward) break;
+    for (const TensorId output : op.outputs) {
+      const StorageId storage = graph.tensor(output).storage;
+      if (IsPersistent(graph.storage(storage).kind) || is_made[storage.index()]) continue;
+      is_made[storage.index()] = true;
+      const auto bytes = static_cast<double>(graph.storage(storage).bytes);
+      made += bytes;
+      if (IsLibraryConvolution(graph, op)) by_convolutions += bytes;
+    }
+  }
+  return made > 0 ? by_convolutions / made : 0;
+}
+
+// Texts are batches of numbers of words.
+bool HasFewTexts(const TrainingGraph& graph, std::int64_t few) {
+  return std::ranges::any_of(graph.tensors, [&](const Tensor& tensor) {
+    const bool is_words = tensor.dtype == DType::kInt64 && tensor.shape.size() == 2 && tensor.shape[1] > 1;
+    return is_words && tensor.shape[0] <= few && graph.storage(tensor.storage).kind == StorageKind::kInput;
+  });
+}
+
+Bytes WeightsAndState(const TrainingGraph& graph) {
+  Bytes sum = 0;
+  for (const Storage& storage : graph.storages) {
+    if (IsPersistent(storage.kind) && storage.kind != StorageKind::kInput) sum += storage.bytes;
+  }
+  return sum;
+}
+
+Bytes ShareOf(double share, Bytes bytes) { return static_cast<Bytes>(share * static_cast<double>(bytes)); }
 
 }  // namespace
 
-SafeFigure SafeTotal(const Estimate& estimate, const TrainingGraph& graph, const DeviceProfile& gpu,
-                     const SafetyRule& rule) {
+SafeFigure SafeTotal(const Estimate& estimate, const TrainingGraph& graph, const SafetyRule& rule) {
   SafeFigure safe;
-  safe.layout_margin = std::max(static_cast<Bytes>(rule.share * static_cast<double>(estimate.total())), rule.least);
-  safe.workspace_margin = LargestConvolutionWorkspace(graph, gpu);
-  safe.bytes = estimate.total() + safe.layout_margin + safe.workspace_margin;
+  safe.layout_margin = std::max(ShareOf(rule.share, estimate.total()), rule.least);
+  if (ConvolutionShare(graph) >= rule.convolutions_from || HasFewTexts(graph, rule.few_texts)) {
+    safe.varying_margin =
+        ShareOf(rule.varying_share, std::max<Bytes>(estimate.peak_reserved - WeightsAndState(graph), 0));
+  }
+  safe.bytes = estimate.total() + safe.layout_margin + safe.varying_margin;
   safe.probability = rule.probability;
   return safe;
 }

@@ -1,5 +1,5 @@
 // The figure to rent or reserve by: an estimate with a margin, and how often that is enough.
-// The one place where the margin's rule and its numbers stand; docs/estimate.md gives their grounds.
+// The one place where the margin's rule and its numbers stand; docs/accuracy.md gives their grounds.
 #pragma once
 
 #include "estimate/estimate.h"
@@ -8,19 +8,27 @@ namespace ebbtide::estimate {
 
 // What the margin is made of.
 struct SafetyRule {
-  double share = 0.03;        // of the total: layout, versions of the framework
-  Bytes least = 64 * kMiB;    // kernels that are loaded, handles of libraries: they do not grow with the job
+  double share = 0.05;      // of the total: layout of blocks, versions of the framework
+  Bytes least = 64 * kMiB;  // kernels that are loaded, handles of libraries: they do not grow with the job
+
+  // Of what is reserved beyond weights and state, where blocks may come in other sizes than the graph's.
+  double varying_share = 0.25;
+  // cuDNN picks other engines, with other workspaces, than the rules have it: where at least this share of the bytes
+  // that forward makes comes from its convolutions.
+  double convolutions_from = 0.1;
+  // Texts differ in length from batch to batch: the longest of few varies, that of more is at the limit.
+  std::int64_t few_texts = 10;
+
   double probability = 0.97;  // with which the figure is meant to be enough
 };
 
 struct SafeFigure {
-  Bytes bytes = 0;             // total() and the margin
-  Bytes layout_margin = 0;     // the larger of the share and the least
-  Bytes workspace_margin = 0;  // the largest convolution workspace once more: cuDNN may pick another algorithm
+  Bytes bytes = 0;           // total() and the margins
+  Bytes layout_margin = 0;   // the larger of the share and the least
+  Bytes varying_margin = 0;  // for blocks of other sizes; 0 where there is no reason to expect them
   double probability = 0;
 };
 
-SafeFigure SafeTotal(const Estimate& estimate, const TrainingGraph& graph, const DeviceProfile& gpu,
-                     const SafetyRule& rule = {});
+SafeFigure SafeTotal(const Estimate& estimate, const TrainingGraph& graph, const SafetyRule& rule = {});
 
 }  // namespace ebbtide::estimate

@@ -27,6 +27,8 @@ const RuleTable& Rules() {
       {"linalg_vector_norm", ReductionScratch},
       {"native_layer_norm", LayerNormScratch},
       {"native_layer_norm_backward", LayerNormBackwardScratch},
+      {"embedding", EmbeddingScratch},
+      {"_scaled_dot_product_flash_attention_backward", FlashAttentionBackwardScratch},
       {"_cudnn_rnn", RecurrentScratch},
       {"_cudnn_rnn_backward", RecurrentBackwardScratch},
   };
@@ -72,6 +74,29 @@ void LayerNormBackwardScratch(const ScratchQuery& query, ScratchList& scratch) {
   const Tensor* grad = query.Argument("grad_out");
   scratch.Take(0, RowMajorCopy(grad != nullptr ? grad : query.Argument("grad")));
   scratch.Take(0, RowMajorCopy(query.Argument("input")));
+}
+
+void EmbeddingScratch(const ScratchQuery& query, ScratchList& scratch) {
+  scratch.Take(0, RowMajorCopy(query.Argument("indices")));
+}
+
+// Row sums, for a multiple of 128 queries; the gradient of the query, its heads widened to a multiple of 32; and keys
+// and values for each query head, where several share one.
+void FlashAttentionBackwardScratch(const ScratchQuery& query, ScratchList& scratch) {
+  const Tensor* queries = query.Argument("query");
+  const Tensor* keys = query.Argument("key");
+  if (queries == nullptr || keys == nullptr || queries->shape.size() != 4 || keys->shape.size() != 4) return;
+  const auto up_to = [](std::int64_t value, std::int64_t step) { return (value / step + (value % step != 0)) * step; };
+  const std::int64_t heads = SaturatingMul(queries->shape[0], queries->shape[1]);
+  const std::int64_t rows = SaturatingMul(heads, up_to(queries->shape[2], 128));
+  const std::int64_t width = queries->shape[3] <= 192 ? up_to(queries->shape[3], 32) : 256;
+  const std::size_t results = query.op.outputs.size();
+  scratch.Take(results, SaturatingMul(rows, ItemSize(DType::kFloat32)));
+  scratch.Take(results, SaturatingMul(rows, width * ItemSize(DType::kFloat32)));
+  if (keys->shape[1] == queries->shape[1]) return;
+  const Bytes widened = SaturatingMul(SaturatingMul(heads, keys->shape[2]), keys->shape[3] * ItemSize(keys->dtype));
+  scratch.Take(results, widened);
+  scratch.Take(results, widened);
 }
 
 std::vector<Scratch> ScratchOf(const TrainingGraph& graph, const Op& op, const DeviceProfile& gpu) {

@@ -56,6 +56,11 @@ void AddReduction(const Tensor& from, const Dims& axes, const DeviceProfile& gpu
 void LayerNormScratch(const ScratchQuery& query, ScratchList& scratch);
 void LayerNormBackwardScratch(const ScratchQuery& query, ScratchList& scratch);
 
+void EmbeddingScratch(const ScratchQuery& query, ScratchList& scratch);
+
+// Backward of flash attention sums the query's gradient in float32 (scratch.cc).
+void FlashAttentionBackwardScratch(const ScratchQuery& query, ScratchList& scratch);
+
 // cuDNN's recurrent networks (scratch_recurrent.cc).
 void RecurrentScratch(const ScratchQuery& query, ScratchList& scratch);
 void RecurrentBackwardScratch(const ScratchQuery& query, ScratchList& scratch);

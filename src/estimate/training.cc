@@ -29,11 +29,13 @@ Category CategoryOf(StorageKind kind) {
   return Category::kTemporary;
 }
 
-// Optimizers that make their state when they are made; the others do in their first update.
-bool MakesStateEarly(const TrainingGraph& graph) {
-  const auto found = graph.meta.find("optimizer");
-  return found != graph.meta.end() && found->second == "adagrad";
+bool SaysMeta(const TrainingGraph& graph, const std::string& key, const std::string& value) {
+  const auto found = graph.meta.find(key);
+  return found != graph.meta.end() && found->second == value;
 }
+
+// Optimizers that make their state when they are made; the others do in their first update.
+bool MakesStateEarly(const TrainingGraph& graph) { return SaysMeta(graph, "optimizer", "adagrad"); }
 
 std::vector<Lifetime> LifetimesOf(const TrainingGraph& graph) {
   std::vector<Lifetime> lifetimes = ComputeLiveness(graph);
@@ -52,6 +54,7 @@ class Training {
         releases_(graph, lifetimes_),
         held_(graph.storages.size()),
         is_kept_(graph.storages.size()),
+        is_loss_in_model_(SaysMeta(graph, "loss", "model")),
         pack_(graph.storages.size()) {
     MarkKept();
     FindPacks();
@@ -72,10 +75,20 @@ class Training {
   void MarkKept() {
     for (TensorId id : graph_.outputs) is_kept_[graph_.tensor(id).storage.index()] = true;
     if (graph_.outputs.size() > 1) return FindReturn();
-    for (auto op = graph_.ops.rbegin(); op != graph_.ops.rend(); ++op) {
-      if (op->phase != Phase::kForward || op->layer.empty()) continue;
-      for (TensorId id : op->outputs) is_kept_[graph_.tensor(id).storage.index()] = true;
-      break;
+    std::vector<const Op*> returning;  // one for each batch whose gradients are summed up
+    const Op* last_in_layer = nullptr;
+    for (const Op& op : graph_.ops) {
+      if (op.phase == Phase::kForward && !op.layer.empty()) last_in_layer = &op;
+      if (op.phase != Phase::kForward && last_in_layer) returning.push_back(std::exchange(last_in_layer, nullptr));
+    }
+    if (last_in_layer) returning.push_back(last_in_layer);
+    for (std::size_t i = 0; i < returning.size(); ++i) {
+      const Op& before = *returning[(i + returning.size() - 1) % returning.size()];
+      for (std::size_t j = 0; j < before.outputs.size(); ++j) {
+        const StorageId storage = graph_.tensor(returning[i]->outputs[j]).storage;
+        is_kept_[storage.index()] = true;
+        takes_place_of_[storage] = graph_.tensor(before.outputs[j]).storage;
+      }
     }
   }
 
@@ -90,16 +103,23 @@ class Training {
     if (options_.zero_grad == ZeroGrad::kStart) FreeGradients();
     if (!ReplaceInputs()) return false;
     Phase phase = Phase::kForward;
+    bool has_gradients = false;  // of this iteration
     for (std::size_t i = 0; i < graph_.ops.size(); ++i) {
       const OpId id(i);
       const Op& op = graph_.ops[i];
       if (op.phase != phase) {
         phase = op.phase;
-        if (phase == Phase::kBackward && options_.zero_grad == ZeroGrad::kBeforeBackward) FreeGradients();
+        FreeReplaced();
+        if (phase == Phase::kForward && !ReplaceInputs()) return false;  // the next batch of several
+        if (phase == Phase::kBackward && !std::exchange(has_gradients, true) &&
+            options_.zero_grad == ZeroGrad::kBeforeBackward) {
+          FreeGradients();
+        }
         if (phase == Phase::kUpdate && !AllocateKind(StorageKind::kOptimizerState)) return false;
       }
       if (!RunOp(id, op)) return false;
     }
+    FreeReplaced();
     if (options_.zero_grad == ZeroGrad::kEnd) FreeGradients();
     return true;
   }
@@ -141,10 +161,7 @@ class Training {
     for (StorageId storage : releases_.After(id)) {
       if (!OutlivesOps(storage)) Drop(storage);
     }
-    if (id == returns_at_) {
-      for (const RequestId request : replaced_) sink_.Free(request);
-      replaced_.clear();
-    }
+    if (id == returns_at_) FreeReplaced();
     return true;
   }
 
@@ -182,16 +199,30 @@ class Training {
   }
 
   bool MakeAlone(StorageId storage, Bytes bytes, OpId op) {
-    const RequestId before = held_[storage.index()];
+    const auto place = takes_place_of_.find(storage);
+    const RequestId before =
+        std::exchange(held_[(place == takes_place_of_.end() ? storage : place->second).index()], RequestId());
     held_[storage.index()] = Ask({bytes, CategoryOf(graph_.storage(storage).kind), storage, op});
     if (!held_[storage.index()].valid()) return false;
     if (!before.valid()) return true;
-    if (returns_at_.valid() && is_kept_[storage.index()] && op < returns_at_) {
+    if (is_kept_[storage.index()] && IsBeforeReturn(op)) {
       replaced_.push_back(before);
     } else {
       sink_.Free(before);
     }
     return true;
+  }
+
+  // What the model returned before keeps its name until the model has returned anew: behind the loss, if it computes
+  // that.
+  bool IsBeforeReturn(OpId op) const {
+    if (!op.valid() || graph_.op(op).phase != Phase::kForward) return false;
+    return is_loss_in_model_ || (returns_at_.valid() && op < returns_at_);
+  }
+
+  void FreeReplaced() {
+    for (const RequestId request : replaced_) sink_.Free(request);
+    replaced_.clear();
   }
 
   void Drop(StorageId storage) {
@@ -310,11 +341,13 @@ class Training {
   const Releases releases_;
   std::vector<RequestId> held_;  // by storage
   std::vector<bool> is_kept_;    // by storage
+  const bool is_loss_in_model_;
+  std::unordered_map<StorageId, StorageId> takes_place_of_;  // what the model returns, of what it returned before
   std::vector<StorageId> pack_;  // by storage: the first of those that share its block; invalid: none does
   std::unordered_map<StorageId, SharedBlock> blocks_;  // by their first
   std::vector<HeldScratch> scratch_;                   // of the op that runs
-  OpId returns_at_;                  // with the model's results, where the graph names them
-  std::vector<RequestId> replaced_;  // the last iteration's, until then
+  OpId returns_at_;                                    // with the model's results, where the graph names them
+  std::vector<RequestId> replaced_;                    // the last iteration's, until then
   std::array<bool, 2> has_blas_workspace_{};
   bool has_dropout_states_ = false;
   std::size_t requests_ = 0;

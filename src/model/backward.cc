@@ -83,13 +83,34 @@ class Backward {
     b_.set_layer(node.layer);
     arrivals_.clear();
     recomputation_.Before(id);
-    for (const GradientStatement& statement : rule->backward) Run(statement);
+    const std::size_t first_op = b_.graph().ops.size(), first_storage = b_.graph().storages.size();
+    for (const GradientStatement& statement : rule->backward) {
+      const std::size_t op = b_.graph().ops.size(), storage = b_.graph().storages.size();
+      Run(statement);
+      HoldWhatWasRead(op, storage, b_.graph().storages.size());  // a formula's own results
+    }
+    HoldWhatWasRead(first_op, 0, first_storage);  // the gradient, and what the node saved
     recomputation_.After(id);
+    if (std::ranges::none_of(node.inputs, [&](TensorId in) { return b_.NeedsGrad(in); })) KeepLeaves(node);
     for (TensorId out : node.outputs) Drop(out);
     for (auto [target, gradient] : arrivals_) Accumulate(target, gradient);
     for (auto [target, gradient] : arrivals_) {
       const auto last = last_contribution_.find(target);
       if (last != last_contribution_.end() && last->second == id) Complete(target);
+    }
+  }
+
+  // Autograd drops what a formula reads when the formula is done, and what a node saved or was given when the node is:
+  // storages from `begin` to `end` that the ops since `first_op` read stay until the last of those ops.
+  void HoldWhatWasRead(std::size_t first_op, std::size_t begin, std::size_t end) {
+    TrainingGraph& graph = b_.graph();
+    for (std::size_t i = first_op; i < graph.ops.size(); ++i) {
+      for (const TensorId input : graph.ops[i].inputs) {
+        const StorageId id = graph.tensor(input).storage;
+        const bool is_asked_for = begin <= id.index() && id.index() < end;
+        if (!is_asked_for || IsPersistent(graph.storage(id).kind) || id == graph.tensor(loss_).storage) continue;
+        graph.storages[id.index()].released_after = OpId(graph.ops.size() - 1);
+      }
     }
   }
 
@@ -299,6 +320,16 @@ class Backward {
   TensorId OwnGradient(TensorId parameter) {
     TensorId gradient = Gradient(parameter);
     return OwnsStorage(gradient) ? gradient : op::Clone(b_, gradient);
+  }
+
+  // A tensor of the forward pass that was told to require a gradient has one for good, and autograd's graph, which the
+  // loss refers to, has it.
+  void KeepLeaves(const Op& node) {
+    for (TensorId out : node.outputs) {
+      if (!b_.NeedsGrad(out) || !Gradient(out).valid()) continue;
+      b_.graph().outputs.push_back(out);
+      b_.graph().outputs.push_back(Gradient(out));
+    }
   }
 
   // The parameter takes the gradient for its own, or adds it to the one it has.

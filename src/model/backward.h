@@ -12,7 +12,8 @@ using ParameterGradients = std::vector<std::pair<TensorId, TensorId>>;
 
 // Records backward from `loss`, a single element, through the forward ops from `begin` on. Nodes run as in autograd:
 // latest forward op first. A gradient that arrives second is added to the first in place where nothing else refers to
-// that, else into a new tensor. `before`: of earlier passes, to which those of this one are added.
+// that, else into a new tensor. `before`: of earlier passes, to which those of this one are added. What the loss keeps
+// alive by autograd's graph becomes an output of the builder's.
 ParameterGradients RecordBackward(Builder& builder, TensorId loss, std::size_t begin = 0,
                                   const ParameterGradients& before = {});
 

@@ -56,7 +56,8 @@ TensorMap Builder::Repeat(std::size_t begin, std::size_t end) {
     for (Argument& argument : again.arguments) argument.value = Mapped(argument.value, mapped);
     for (std::size_t s = storages; s < graph_.storages.size(); ++s) {
       OpId& released = graph_.storages[s].released_after;
-      if (released.valid()) released = OpId(std::min(released.index() + shift, last));
+      const bool in_forward = released.valid() && graph_.op(released).phase == Phase::kForward;
+      released = in_forward ? OpId(std::min(released.index() + shift, last)) : OpId();
     }
     for (auto saved = saved_.lower_bound({OpId(i), ""}); saved != saved_.end() && saved->first.first == OpId(i);
          ++saved) {

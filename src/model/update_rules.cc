@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cassert>
 #include <map>
+#include <utility>
 
 #include "model/ops.h"
 #include "model/patterns.h"
@@ -248,8 +249,11 @@ ParameterGradients RecordPasses(Builder& b, TensorId& loss) {
       b.set_layer("");
       loss = op::WithScalar(b, "div", loss, static_cast<double>(passes));
     }
-    // The variable of the training loop refers to the last loss until it gets this one.
-    if (pass > 0) b.graph().storages[b.at(last_loss).storage.index()].released_after = OpId(b.graph().ops.size() - 1);
+    // The variable of the training loop refers to the last loss, and that to autograd's graph, until it gets this one.
+    if (pass > 0) b.graph().outputs.push_back(last_loss);
+    for (TensorId id : std::exchange(b.graph().outputs, {})) {
+      b.graph().storages[b.at(id).storage.index()].released_after = OpId(b.graph().ops.size() - 1);
+    }
     gradients = RecordBackward(b, Scaled(b, loss, scale), begin, gradients);
   }
   return gradients;
@@ -282,6 +286,9 @@ Result<TrainingGraph> FinishStep(Builder builder, TensorId loss, const ModelOpti
   }
   AssignStorageKinds(builder, gradients);
   TrainingGraph graph = std::move(builder.graph());
+  for (TensorId id : graph.outputs) {
+    graph.storages[graph.tensor(id).storage.index()].released_after = OpId(graph.ops.size() - 1);
+  }
   graph.outputs = {loss};
   graph.meta["framework"] = "pytorch";
   graph.meta["optimizer"] = options.inference ? "none" : options.optimizer;

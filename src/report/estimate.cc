@@ -16,20 +16,6 @@ constexpr std::size_t kContributorsShown = 3;
 constexpr std::size_t kTensorsListed = 10;
 constexpr std::size_t kSamples = 256;
 
-const char* NameOf(Category category) {
-  switch (category) {
-    case Category::kParameter: return "Parameter";
-    case Category::kBuffer: return "Buffer";
-    case Category::kGradient: return "Gradient";
-    case Category::kOptimizerState: return "Optstate";
-    case Category::kInput: return "Other";
-    case Category::kActivation: return "Activation";
-    case Category::kTemporary: return "Temp";
-    case Category::kWorkspace: return "workspace";
-  }
-  return "";
-}
-
 const char* NameOf(estimate::ZeroGrad position) {
   switch (position) {
     case estimate::ZeroGrad::kStart: return "start";
@@ -87,11 +73,25 @@ Json TensorsJson(const Prediction& prediction) {
 
 }  // namespace
 
+const char* CategoryName(Category category) {
+  switch (category) {
+    case Category::kParameter: return "Parameter";
+    case Category::kBuffer: return "Buffer";
+    case Category::kGradient: return "Gradient";
+    case Category::kOptimizerState: return "Optstate";
+    case Category::kInput: return "Other";
+    case Category::kActivation: return "Activation";
+    case Category::kTemporary: return "Temp";
+    case Category::kWorkspace: return "workspace";
+  }
+  return "";
+}
+
 std::vector<Contribution> BreakdownOf(const Prediction& prediction) {
   const estimate::Estimate& estimate = prediction.estimate;
   std::vector<Contribution> parts;
   for (std::size_t i = 0; i < estimate::kCategories; ++i) {
-    parts.push_back({NameOf(static_cast<Category>(i)), estimate.at_peak.by_category[i]});
+    parts.push_back({CategoryName(static_cast<Category>(i)), estimate.at_peak.by_category[i]});
   }
   parts.push_back({"fragmentation", estimate.at_peak.rounding});
   parts.push_back({"reservation", estimate.at_peak.cached});
@@ -127,7 +127,7 @@ std::vector<TensorAtPeak> TensorsAtPeak(const Prediction& prediction, std::size_
     const estimate::Request& request = live[i]->request;
     TensorAtPeak tensor;
     tensor.bytes = request.bytes;
-    tensor.category = NameOf(request.category);
+    tensor.category = CategoryName(request.category);
     if (request.op.valid()) {
       tensor.made_by = graph.op(request.op).kind;
       tensor.layer = graph.op(request.op).layer;
@@ -163,6 +163,8 @@ Json EstimateJson(const Prediction& prediction) {
   result["reserved_before_training_bytes"] = ReservedBeforeTraining(estimate.timeline);
   result["total_bytes"] = estimate.total();
   result["safe_bytes"] = prediction.safe.bytes;
+  result["safe_layout_bytes"] = prediction.safe.layout_margin;
+  result["safe_varying_bytes"] = prediction.safe.varying_margin;
   result["safe_probability"] = prediction.safe.probability;
   result["safe_fits"] = prediction.safe.bytes <= estimate.capacity;
   result["context_bytes"] = estimate.context;

@@ -57,5 +57,10 @@ std::string PlaceText(const estimate::Moment& moment, const TrainingGraph& graph
 Json EstimateJson(const Prediction& prediction);
 std::string EstimateText(const Prediction& prediction, const Terminal& terminal);
 MemoryTimeline EstimateTimeline(const Prediction& prediction);
+// The names of the breakdown.
+const char* CategoryName(estimate::Category category);
+// The bytes of a pickle in the form of torch's memory snapshots; of a job that does not fit, up to the request that
+// fails. The prediction has its timeline; `allocator` is a model of segments, the one that it was made with.
+std::string EstimateSnapshot(const Prediction& prediction, const alloc::AllocatorChoice& allocator);
 
 }  // namespace ebbtide::report

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/units.h"
 #include "report/estimate.h"
@@ -45,6 +46,22 @@ std::string Title(const Prediction& prediction, const Terminal& terminal) {
   const std::string name =
       Shorten(Printable(prediction.model), std::max(10, terminal.width - Columns(notes) - 2), terminal.unicode);
   return Paint(Style::kBold, name, terminal) + "  " + Paint(Style::kDim, notes, terminal) + "\n\n";
+}
+
+// What the step does otherwise than plain training: "LoRA of rank 8, gradients of 4 batches summed".
+std::string StepOf(const TrainingGraph& graph) {
+  constexpr std::pair<const char*, const char*> kWords[] = {{"step", "{}"},
+                                                            {"autocast", "autocast to {}"},
+                                                            {"freeze", "{} frozen"},
+                                                            {"lora", "LoRA of rank {}"},
+                                                            {"accumulate", "gradients of {} batches summed"},
+                                                            {"checkpoint", "{} recomputed"}};
+  std::string out;
+  for (const auto& [key, words] : kWords) {
+    const std::string value = MetaOf(graph, key);
+    if (!value.empty()) out += (out.empty() ? "" : ", ") + fmt::format(fmt::runtime(words), value);
+  }
+  return out;
 }
 
 std::string Verdict(const Prediction& prediction, const Terminal& terminal) {
@@ -91,6 +108,7 @@ std::string Figures(const Prediction& prediction, const Terminal& terminal) {
                             PlaceText(estimate.at_allocated_peak, *prediction.graph)),
                 terminal);
   out += Figure("context", context, terminal);
+  if (const std::string step = StepOf(*prediction.graph); !step.empty()) out += Figure("step", step, terminal);
   for (const std::string& note : prediction.notes) out += Figure("note", Printable(note), terminal);
   return out;
 }

@@ -192,6 +192,24 @@ TEST_F(CheckpointTest, WhatIsMadeAgainAndReadIsAnActivation) {
   EXPECT_EQ(kind_made_by(2), StorageKind::kTemporary);             // the same in forward
 }
 
+// transformers asks for a gradient of the words' embeddings, which is then there until the loss goes.
+TEST(Checkpoint, OfALanguageModelWithFrozenWordsKeepsTheirGradient) {
+  ModelOptions options;
+  options.batch_size = 2;
+  options.seq_len = 8;
+  options.lora = 4;
+  options.checkpoint = "";
+  const TrainingGraph graph = Built(options, "distilgpt2");
+  const OpId last(graph.ops.size() - 1);
+  const auto is_kept = [&](const Storage& storage) {
+    return storage.kind != StorageKind::kGradient && storage.released_after == last && storage.bytes == 2 * 8 * 768 * 4;
+  };
+  EXPECT_EQ(std::ranges::count_if(graph.storages, is_kept), 2);
+  // Else the first block has nothing to pass on.
+  options.checkpoint = "transformer.h.*";
+  EXPECT_LT(Summarize(Built(options, "distilgpt2"), 0).flops_by_phase[1], Summarize(graph, 0).flops_by_phase[1]);
+}
+
 TEST(Checkpoint, OfAModelWithoutBlocksAsksForAPattern) {
   ModelOptions options = SmallPerceptron();
   options.checkpoint = "";

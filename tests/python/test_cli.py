@@ -436,5 +436,5 @@ def test_capture_tells_what_python_lacks(script, tmp_path, verb):
 
 
 def test_flags_that_a_script_function_cannot_use(script):
-    assert_refused(run("inspect", f"{script}:broken", "--batch-size", "3"), "train.py:broken", "batch_size")
+    assert_refused(run("inspect", f"{script}:broken", "--seq-len", "3"), "train.py:broken", "seq_len")
     assert_refused(run("inspect", f"{script}:step", "--widths", "3,2"), "--widths: of no use with ", "train.py:step")

@@ -19,13 +19,18 @@ from ebbtide import twins
 PROGRAM = os.environ.get("EBBTIDE_PROGRAM") or str(pathlib.Path(__file__).resolve().parents[2] / "build" / "ebbtide")
 
 
-def inspect(model, **sizes):
-    """What `ebbtide inspect --json` says. Flags are named as in Python: batch_size=2, inference=True, freeze=["a*", "b*"]."""
+def flags_of(options):
+    """Flags are named as in Python: batch_size=2, inference=True, freeze=["a*", "b*"]."""
     flags = []
-    for name, value in sizes.items():
+    for name, value in options.items():
         flag = "--" + name.replace("_", "-")
-        flags += [flag] if value is True else [w for v in (value if isinstance(value, list) else [value]) for w in (flag, str(v))]
-    done = subprocess.run([PROGRAM, "inspect", str(model), "--json", *flags], capture_output=True, text=True)
+        flags += [flag] if value is True else [f"{flag}={v}" for v in (value if isinstance(value, list) else [value])]
+    return flags
+
+
+def inspect(model, **options):
+    """What `ebbtide inspect --json` says."""
+    done = subprocess.run([PROGRAM, "inspect", str(model), "--json", *flags_of(options)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 

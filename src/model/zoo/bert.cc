@@ -23,7 +23,7 @@ TensorId Embeddings(Builder& b, TensorId tokens, TensorId words, const Sizes& si
   TensorId types =
       b.CallOne("gather", {{"self", all_types}, {"dim", std::int64_t{1}}, {"index", positions}}, {row, DType::kInt64});
   types = op::Expand(b, types, {sizes.batch, sizes.seq_len});
-  TensorId x = nn::EmbeddingOf(b, "word_embeddings", words, tokens);
+  TensorId x = Words(b, nn::EmbeddingOf(b, "word_embeddings", words, tokens));
   x = op::Add(b, x, nn::Embedding(b, "token_type_embeddings", types, kTokenTypes, model.width));
   x = op::Add(b, x, nn::Embedding(b, "position_embeddings", positions, kPositions, model.width));
   return op::Dropout(b, nn::LayerNorm(b, "LayerNorm", x), kDropout);

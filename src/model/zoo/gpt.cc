@@ -45,7 +45,7 @@ TensorId Forward(Builder& b, const Sizes& sizes, const Gpt2& model) {
   {
     auto transformer = b.Enter("transformer");
     words = nn::EmbeddingWeight(b, "wte", kWords, model.width);
-    TensorId embedded = nn::EmbeddingOf(b, "wte", words, tokens);
+    TensorId embedded = Words(b, nn::EmbeddingOf(b, "wte", words, tokens));
     x = op::Add(b, embedded, nn::Embedding(b, "wpe", Positions(b, sizes.seq_len), model.positions, model.width));
     x = op::Dropout(b, x, kDropout);
     for (int i = 0; i < model.layers; ++i) {

@@ -41,7 +41,7 @@ TensorId Forward(Builder& b, const Sizes& sizes) {
   {
     auto transformer = b.Enter("transformer");
     words = nn::EmbeddingWeight(b, "wte", kWords, kWidth);
-    TensorId embedded = nn::EmbeddingOf(b, "wte", words, tokens);
+    TensorId embedded = Words(b, nn::EmbeddingOf(b, "wte", words, tokens));
     TensorId positions = Positions(b, sizes.seq_len);
     TensorId mask = CausalMask(b, sizes.batch, sizes.seq_len);
     x = op::Add(b, embedded, nn::Embedding(b, "wpe", positions, kPositions, kWidth));

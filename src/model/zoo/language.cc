@@ -3,8 +3,15 @@
 namespace ebbtide::model::zoo {
 
 TokenBatch TokenInput(Builder& b, const Sizes& sizes) {
+  b.graph().meta["loss"] = "model";
   TensorId tokens = b.Input("input_ids", {sizes.batch, sizes.seq_len}, DType::kInt64);
   return {tokens, b.Label("labels", {sizes.batch, sizes.seq_len})};
+}
+
+TensorId Words(Builder& b, TensorId embedded) {
+  const bool has_blocks_recomputed = b.options().checkpoint && b.options().checkpoint->empty();
+  if (has_blocks_recomputed && !b.inference()) b.set_needs_grad(embedded, true);
+  return embedded;
 }
 
 TensorId Positions(Builder& b, std::int64_t length) {

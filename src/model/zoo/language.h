@@ -20,6 +20,10 @@ struct TokenBatch {
 };
 TokenBatch TokenInput(Builder& b, const Sizes& sizes);
 
+// What the words' embedding gives. Where transformers checkpoints blocks, it asks for a gradient of this even if the
+// embedding is frozen.
+TensorId Words(Builder& b, TensorId embedded);
+
 // 0, 1, ..., length - 1 as [1, length].
 TensorId Positions(Builder& b, std::int64_t length);
 

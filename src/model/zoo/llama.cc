@@ -117,7 +117,7 @@ TensorId DecoderLayer(Builder& b, TensorId x, const Decoder& model, const Rotary
 TensorId Embed(Builder& b, TensorId words, TensorId tokens, const Decoder& model) {
   auto layer = b.Enter("embed_tokens");
   TensorId x = op::Embedding(b, words, tokens);
-  return model.gemma ? op::Mul(b, x, b.Buffer("embed_scale", {})) : x;
+  return Words(b, model.gemma ? op::Mul(b, x, b.Buffer("embed_scale", {})) : x);
 }
 
 TensorId Forward(Builder& b, const Sizes& sizes, const Decoder& model) {

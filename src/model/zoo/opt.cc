@@ -54,7 +54,7 @@ TensorId Forward(Builder& b, const Sizes& sizes, const Opt& model) {
   {
     auto decoder = b.Enter("model.decoder");
     words = nn::EmbeddingWeight(b, "embed_tokens", kWords, model.word_width);
-    x = nn::EmbeddingOf(b, "embed_tokens", words, tokens);
+    x = Words(b, nn::EmbeddingOf(b, "embed_tokens", words, tokens));
     TensorId positions = PositionEmbedding(b, sizes, model);
     bool project = model.word_width != model.width;
     if (project) x = nn::Linear(b, "project_in", x, model.width, false);

@@ -111,7 +111,7 @@ TensorId Block(Builder& b, TensorId x, const T5& model, Stack& stack) {
 
 TensorId RunStack(Builder& b, TensorId tokens, TensorId words, const T5& model, Stack stack) {
   auto layer = b.Enter(stack.is_decoder ? "decoder" : "encoder");
-  TensorId x = op::Dropout(b, nn::EmbeddingOf(b, "embed_tokens", words, tokens), kDropout);
+  TensorId x = op::Dropout(b, Words(b, nn::EmbeddingOf(b, "embed_tokens", words, tokens)), kDropout);
   for (int i = 0; i < model.layers; ++i) {
     auto block = b.EnterBlock("block." + std::to_string(i));
     x = Block(b, x, model, stack);
