@@ -23,6 +23,11 @@ def cache_folder():
     return pathlib.Path(os.environ.get("EBBTIDE_CACHE") or pathlib.Path(home) / "ebbtide") / "graphs"
 
 
+def _listed(what):
+    run = subprocess.run([PROGRAM, what, "--json"], check=True, capture_output=True, text=True)
+    return json.loads(run.stdout)[what]
+
+
 def _but_batch(job):
     return json.dumps(job | {"batch": None})
 
@@ -86,8 +91,8 @@ class Estimates:
         self._local = threading.local()
         self._file_locks = collections.defaultdict(threading.Lock)
         self._workers, self._lock = [], threading.Lock()
-        listed = subprocess.run([PROGRAM, "gpus", "--json"], check=True, capture_output=True, text=True)
-        self._gpus = {gpu["product"]: gpu["name"] for gpu in json.loads(listed.stdout)["gpus"]}
+        self._gpus = {gpu["product"]: gpu["name"] for gpu in _listed("gpus")}
+        self._built_in = {model["name"] for model in _listed("models")}
 
     def __enter__(self):
         return self
@@ -104,12 +109,18 @@ class Estimates:
             return self._run(row, row.built_in)
         ends = self._ends.get(_but_batch(row.job))
         if ends and row.batch not in ends:
-            first, second = (str(self._graph(row, batch)) for batch in ends)
             try:
+                first, second = (str(self._graph(row, batch)) for batch in ends)
                 return self._run(row, [first, "--other-batch", second, "--batch-size", str(row.batch)])
             except NotBuilt:  # a step that has other ops at other batches
                 pass
-        return self._run(row, [str(self._graph(row, row.batch))])
+        try:
+            words = [str(self._graph(row, row.batch))]
+        except NotBuilt:
+            if row.model.lower() not in self._built_in:
+                raise
+            words = [row.model.lower(), "--batch-size", str(row.batch), "--optimizer", row.optimizer.lower()]
+        return self._run(row, words)
 
     def _run(self, row, words):
         command = [PROGRAM, "estimate", *words, *row.flags, "--gpu", self._gpus[row.gpu], "--json"]

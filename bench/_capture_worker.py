@@ -17,6 +17,7 @@ from torch import nn
 
 import _xmem_job as xmem
 from _uninitialised import Uninitialised
+from ebbtide import twins
 from ebbtide.capture_errors import CaptureError, one_line
 from ebbtide.capture_known import KnownValues
 from ebbtide.capture_step import capture_step
@@ -35,15 +36,63 @@ def made(build):
 
 
 def of_xmem(job):
-    """As bench/_xmem_job.py runs it."""
-    name, batch = job["model"], job["batch"]
+    """As bench/_xmem_job.py runs it; of what that does not know, a model of timm or a built-in one."""
+    return found(job, (of_torchvision, of_transformers, of_timm_library, of_built_in), xmem.IMAGE)
+
+
+def of_timm(job):
+    """On images of the size that the model's own configuration names."""
+    return found(job, (of_timm_library, of_torchvision, of_transformers, of_built_in), None)
+
+
+def found(job, libraries, image):
+    """(model, loss, batch) by the first library that has the name."""
+    for library in libraries:
+        parts = library(job["model"], job["batch"], image, job.get("seq_len", 128))
+        if parts is not None:
+            return parts
+    raise CaptureError(f"{job['model']}: expected a model of torchvision or timm, a class of transformers or a built-in model")
+
+
+def of_torchvision(name, batch, image, _):
     model = made(lambda: xmem.image_model(name))
-    if model is None:
-        if xmem.language_class(name) is not None:  # imported before a device is set
-            model = made(lambda: xmem.language_model(name))
-            return model, None, words_for(model, batch, job["seq_len"])
-        model = made(lambda: timm_model(name))
-    return model, nn.functional.cross_entropy, (images_of(batch, xmem.IMAGE), labels_of(batch))
+    if model is None or type(model).__name__ == "Inception3":  # whose two results the built-in one adds up
+        return None
+    return model, nn.functional.cross_entropy, (images_of(batch, image or 224), labels_of(batch))
+
+
+def of_transformers(name, batch, _, seq_len):
+    if xmem.language_class(name) is None:  # imported before a device is set
+        return None
+    model = made(lambda: xmem.language_model(name))
+    return model, None, words_for(model, batch, seq_len)
+
+
+def of_timm_library(name, batch, image, _):
+    try:
+        import timm
+    except ImportError:
+        return None
+    if not timm.is_model(name) and name not in deprecated_names():
+        return None
+    model = made(lambda: timm.create_model(name))
+    own = model.default_cfg["input_size"][-1]
+    size = own if image is None or model.default_cfg.get("fixed_input_size") else image
+    return model, nn.functional.cross_entropy, (images_of(batch, size), labels_of(batch))
+
+
+def deprecated_names():
+    from timm.models import _registry
+
+    return {name for names in getattr(_registry, "_module_to_deprecated_models", {}).values() for name in names}
+
+
+def of_built_in(name, batch, *_):
+    """Those that no library has, or that not every size of image fits: at their own sizes."""
+    if name.lower() not in twins.NAMES:
+        return None
+    model, loss_fn, _, inputs = twins.build(name.lower(), batch, optimizer="none")
+    return model, loss_fn, inputs
 
 
 class Padded:
@@ -78,23 +127,6 @@ def images_of(batch, size):
 
 def labels_of(batch):
     return torch.empty(batch, dtype=torch.int64, device="meta")
-
-
-def timm_model(name):
-    try:
-        import timm
-    except ImportError:
-        raise CaptureError(f"{name}: expected a model of torchvision or a class of transformers") from None
-    try:
-        return timm.create_model(name)
-    except RuntimeError as error:
-        raise CaptureError(f"{name}: {one_line(error)}") from error
-
-
-def of_timm(job):
-    """On images of the size that the model's own configuration names."""
-    model = made(lambda: timm_model(job["model"]))
-    return model, nn.functional.cross_entropy, (images_of(job["batch"], model.default_cfg["input_size"][-1]), labels_of(job["batch"]))
 
 
 def of_layers(job):
@@ -136,7 +168,7 @@ def capture(job):
     with Padded(job["batch"]) if isinstance(batch, dict) else contextlib.nullcontext():
         step = capture_step(model, loss_fn, optimizer, batch, device="cuda", keep_outputs=True)
     step.graph["name"] = job["model"]
-    step.graph["meta"]["input"] = "images" if isinstance(batch, tuple) else "text"
+    step.graph["meta"]["input"] = "text" if isinstance(batch, dict) and "input_ids" in batch else "images"
     step.save(job["file"])
 
 

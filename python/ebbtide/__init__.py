@@ -25,21 +25,22 @@ def capture(model, loss_fn, optimizer, example_batch, device=None, inference=Fal
     return capture_step(model, loss_fn, optimizer, example_batch, device, inference, autocast)
 
 
-def estimate(model, example_inputs, optimizer="adam", gpu="a100-40gb", loss_fn=None, target=None, *, framework=None,
-             zero_grad=None, iterations=None, alloc_conf=None):
+def estimate(model, example_inputs, optimizer="adam", gpu="a100-40gb", loss_fn=None, target=None, *, inference=False,
+             autocast=None, framework=None, zero_grad=None, iterations=None, alloc_conf=None):
     """Tells how much memory a training of `model` takes on `gpu`, before it runs, on a machine without one.
 
     `example_inputs` is a tensor, a tuple of them or a dict of keywords: what the model is called with. The loss is
     loss_fn(out), or loss_fn(out, target) where a target is given; without a loss_fn it is the model's own (out.loss,
     out["loss"]), else the sum of all outputs. `optimizer` is one of torch.optim's objects or a name ("sgd", "momentum",
     "adam", "adamw", "rmsprop", "adagrad", "adafactor", "none"); `gpu` a name that `ebbtide gpus` lists, or a profile file.
-    The other options are those of `ebbtide estimate`. Nothing is run and nothing changes. Returns an
+    With `inference` the model is called under torch.no_grad() and that is all; `autocast` ("bf16", "fp16") has the model
+    and the loss run under torch.autocast. The other options are those of `ebbtide estimate`. Nothing is run and nothing changes. Returns an
     ebbtide.estimation.Estimate, whose repr is the table; raises ValueError. See docs/python.md.
     """
     from .estimation import estimate as run
 
     options = {"framework": framework, "zero_grad": zero_grad, "iterations": iterations, "alloc_conf": alloc_conf}
-    return run(model, example_inputs, optimizer, gpu, loss_fn, target, options)
+    return run(model, example_inputs, optimizer, gpu, loss_fn, target, inference, autocast, options)
 
 
 __all__ = ["capture", "estimate"]

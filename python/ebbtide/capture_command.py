@@ -77,8 +77,9 @@ def _capture(options):
         _quiet_libraries()
     sizes = {size: getattr(options, size) for size in _SIZES if getattr(options, size) is not None}
     script, separator, function = options.model.rpartition(":")
+    how = {}
     if separator:
-        parts = _call(script, function, sizes, {"optimizer": options.optimizer} if options.optimizer else {})
+        parts, how = _call(script, function, sizes, {"optimizer": options.optimizer} if options.optimizer else {})
         name = f"{os.path.basename(script)}:{function}"
     elif options.model.endswith(".py"):
         raise CaptureError(f"{options.model}: expected {options.model}:FUNCTION")
@@ -90,14 +91,15 @@ def _capture(options):
     from .capture_batches import capture_batches
     from .capture_step import capture_step
 
-    steps = capture_batches(*parts, device=options.device) if options.any_batch else [capture_step(*parts, device=options.device)]
+    how = {"device": options.device} | how
+    steps = capture_batches(*parts, **how) if options.any_batch else [capture_step(*parts, **how)]
     for step in steps:
         step.graph["name"] = name
     return steps, parts
 
 
 def _call(script, function, sizes, choices):
-    """What SCRIPT.py:function returns."""
+    """What SCRIPT.py:function returns, and how it wants to be captured."""
     if not os.path.isfile(script):
         raise CaptureError(f"{script}: no such file; expected SCRIPT.py:function")
     module = _load(script)
@@ -123,11 +125,12 @@ def _call(script, function, sizes, choices):
     if not isinstance(parts, (tuple, list)) or len(parts) != 4:
         what = f"{len(parts)} values" if isinstance(parts, (tuple, list)) else f"one {type(parts).__name__}"
         raise CaptureError(f"{script}:{function} returns {what}; {_EXPECTED}")
+    how = getattr(parts, "how", {})  # of ebbtide.estimate
     if batch_size is not None:
         from .capture_batches import resized
 
         parts = (*parts[:3], resized(parts[3], batch_size))
-    return tuple(parts)
+    return tuple(parts), how
 
 
 def _load(script):

@@ -13,9 +13,10 @@ import torch
 from .__main__ import find_program
 from .capture_batches import capture_batches
 from .capture_errors import CaptureError, one_line
-from .estimation_job import IN_CHILD, Loss, build_optimizer, write_job
+from .estimation_job import IN_CHILD, Loss, Parts, build_optimizer, write_job
 from .twins import OPTIMIZERS
 
+_AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
 _FILES = (".html", ".json", ".txt", ".pickle")
 
 
@@ -62,15 +63,20 @@ class Estimate:
             _program([*self._words, "-q", "-o", path], self._folder.name)
 
 
-def estimate(model, example_inputs, optimizer, gpu, loss_fn, target, options):
+def estimate(model, example_inputs, optimizer, gpu, loss_fn, target, inference, autocast, options):
     """See ebbtide.estimate."""
+    if autocast not in (None, *_AUTOCAST, *_AUTOCAST.values()):
+        raise ValueError(f"autocast {autocast!r}: expected {' or '.join(map(repr, _AUTOCAST))}, or torch's type of that name")
+    how = {"inference": inference, "autocast": _AUTOCAST.get(autocast, autocast)}
     if isinstance(example_inputs, (torch.Tensor, list)):
         example_inputs = (example_inputs,) if isinstance(example_inputs, torch.Tensor) else tuple(example_inputs)
     if isinstance(optimizer, str) and optimizer not in (*OPTIMIZERS, "none"):
         near = difflib.get_close_matches(optimizer, OPTIMIZERS, 1)
         raise ValueError(f"optimizer {optimizer!r}: expected one of {', '.join([*OPTIMIZERS, 'none'])}, or one of torch's objects"
                          + (f"; did you mean {near[0]}?" if near else ""))
-    if isinstance(example_inputs, tuple):
+    if inference:
+        batch, optimizer = example_inputs, "none"
+    elif isinstance(example_inputs, tuple):
         batch = (*example_inputs, target)  # capture's way to call: all but the last are the model's
     elif target is not None:
         raise ValueError("target: of no use with a dict of inputs; expected the labels within the dict")
@@ -79,7 +85,7 @@ def estimate(model, example_inputs, optimizer, gpu, loss_fn, target, options):
     if os.environ.get(IN_CHILD):
         raise CaptureError("ebbtide.estimate is called while the script is imported; expected `if __name__ == '__main__'` around its program")
 
-    parts = (model, Loss(loss_fn), optimizer, batch)
+    parts = Parts((model, Loss(loss_fn), optimizer, batch), how)
     folder = tempfile.TemporaryDirectory(prefix="ebbtide-")
     graph = os.path.join(folder.name, f"{type(model).__name__}.json")
     notes = []
@@ -118,8 +124,9 @@ def _capture_here(parts, path, folder, device, any_batch):
     from .capture_command import paths_of
     from .capture_step import capture_step
 
-    parts = (model, loss, build_optimizer(optimizer, model), batch)
-    steps = capture_batches(*parts, device=device) if any_batch else [capture_step(*parts, device=device)]
+    built = (model, loss, build_optimizer(optimizer, model), batch)
+    how = {"device": device} | parts.how
+    steps = capture_batches(*built, **how) if any_batch else [capture_step(*built, **how)]
     for step, name in zip(steps, paths_of(path)):
         step.save(name)
 

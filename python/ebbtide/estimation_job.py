@@ -28,6 +28,15 @@ class Loss:
         return sum(leaf.sum() for leaf in numbers)
 
 
+class Parts(tuple):
+    """Model, loss, optimizer and batch, and how they are to be captured: {"inference": True, "autocast": dtype}."""
+
+    def __new__(cls, parts, how):
+        made = super().__new__(cls, parts)
+        made.how = how
+        return made
+
+
 def build_optimizer(optimizer, model):
     """One of torch's objects, or a name."""
     from ebbtide.twins import OPTIMIZERS
@@ -38,7 +47,7 @@ def build_optimizer(optimizer, model):
 
 
 def write_job(parts, path):
-    """`parts`: model, loss, optimizer and batch."""
+    """`parts`: see Parts."""
     import multiprocessing.spawn
 
     try:
@@ -61,7 +70,7 @@ def write_job(parts, path):
             return parent(value) if parent is not None else NotImplemented
 
     body = io.BytesIO()
-    WithoutNumbers(body).dump(parts)
+    WithoutNumbers(body).dump((tuple(parts), parts.how))
     preparation = multiprocessing.spawn.get_preparation_data("ebbtide")
     preparation.pop("authkey", None)
     with open(path, "wb") as file:  # first what is needed to find the classes
@@ -100,7 +109,7 @@ def job():
     try:
         with open(os.environ[IN_CHILD], "rb") as file:
             multiprocessing.spawn.prepare(pickle.load(file))
-            model, loss, optimizer, batch = pickle.load(file)
+            (model, loss, optimizer, batch), how = pickle.load(file)
     except Exception as error:  # whatever the user's modules raise
         raise ImportError(f"the model cannot be unpickled: {type(error).__name__}: {error}") from error
-    return model, loss, build_optimizer(optimizer, model), batch
+    return Parts((model, loss, build_optimizer(optimizer, model), batch), how)

@@ -1,29 +1,30 @@
 #include "estimate/kernel_results.h"
 
 #include <string_view>
-#include <unordered_map>
 
 #include "graph/arguments.h"
 
 namespace ebbtide::estimate {
 namespace {
 
-using OrderTable = std::unordered_map<std::string_view, std::vector<std::size_t>>;
-
-const OrderTable& Orders() {
-  static const OrderTable* table = new OrderTable{
-      {"native_dropout", {1, 0}},                           // the mask is there before the result
-      {"_scaled_dot_product_efficient_attention", {0, 1}},  // seed and offset of the random numbers: host memory
-      {"_cudnn_rnn", {0, 1, 2, 3}},                         // the weights' block is the parameters' own
-  };
-  return *table;
-}
+struct Row {
+  std::string_view kind;
+  std::size_t count;
+  std::size_t places[4];
+};
+constexpr Row kOrders[] = {
+    {"native_dropout", 2, {1, 0}},                           // the mask is there before the result
+    {"_scaled_dot_product_efficient_attention", 2, {0, 1}},  // seed and offset of the random numbers: host memory
+    {"_cudnn_rnn", 4, {0, 1, 2, 3}},                         // the weights' block is the parameters' own
+};
 
 }  // namespace
 
-const std::vector<std::size_t>* ResultOrder(const Op& op) {
-  const auto found = Orders().find(op.kind);
-  return found == Orders().end() ? nullptr : &found->second;
+std::optional<std::span<const std::size_t>> ResultOrder(const Op& op) {
+  for (const Row& row : kOrders) {
+    if (op.kind == row.kind) return std::span(row.places, row.count);
+  }
+  return std::nullopt;
 }
 
 std::vector<TensorId> PackedParameters(const Op& op) {

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "graph/graph.h"
@@ -9,8 +11,8 @@
 namespace ebbtide::estimate {
 
 // The places of an op's results in the order in which they are made. Those left out take no device memory of their own.
-// nullptr: all of them, as the schema lists them.
-const std::vector<std::size_t>* ResultOrder(const Op& op);
+// nullopt: all of them, as the schema lists them.
+std::optional<std::span<const std::size_t>> ResultOrder(const Op& op);
 
 // Parameters that a kernel wants in one piece, and torch therefore moves into one block: the weights of nn.LSTM and its
 // kin. Their gradients are one block as well. Empty for other ops.

@@ -53,6 +53,10 @@ void HoldArguments(const TrainingGraph& graph, std::vector<Lifetime>& lifetimes)
         from = ends + 1;
       }
     }
+    if (op.kind == "embedding" && calls.size() > 1 && !op.outputs.empty()) {
+      const StorageId made = graph.tensor(op.outputs.front()).storage;
+      if (!lifetimes[made.index()].outlives_step) calls[calls.size() - 2].arguments.push_back(made);
+    }
     for (const TensorId input : op.inputs) {
       const StorageId id = graph.tensor(input).storage;
       if (lifetimes[id.index()].outlives_step) continue;

@@ -7,13 +7,21 @@
 namespace ebbtide::estimate {
 namespace {
 
+std::int64_t GroupsOf(const Op& op) {
+  const std::int64_t* groups = ArgumentAs<std::int64_t>(op, "groups");
+  return groups ? *groups : 1;
+}
+
 // By cuDNN: depthwise ones run on PyTorch's own kernels.
 bool IsLibraryConvolution(const TrainingGraph& graph, const Op& op) {
-  if (op.kind != "convolution" || op.outputs.empty()) return false;
-  const std::int64_t* groups = ArgumentAs<std::int64_t>(op, "groups");
+  if (op.kind != "convolution") return false;
   const TensorId input = TensorArgument(op, "input");
-  if (groups == nullptr || *groups == 1 || !input.valid() || graph.tensor(input).shape.size() < 2) return true;
-  return *groups != graph.tensor(input).shape[1];
+  if (GroupsOf(op) == 1 || !input.valid() || graph.tensor(input).shape.size() < 2) return true;
+  return GroupsOf(op) != graph.tensor(input).shape[1];
+}
+
+bool HasGroupedConvolutions(const TrainingGraph& graph) {
+  return std::ranges::any_of(graph.ops, [](const Op& op) { return op.kind == "convolution" && GroupsOf(op) > 1; });
 }
 
 // Of the bytes that forward makes, the share that comes from cuDNN's convolutions.
@@ -42,10 +50,12 @@ bool HasFewTexts(const TrainingGraph& graph, std::int64_t few) {
   });
 }
 
-Bytes WeightsAndState(const TrainingGraph& graph) {
+// Weights, gradients and state: the same in every step.
+Bytes SteadyBytes(const TrainingGraph& graph) {
   Bytes sum = 0;
   for (const Storage& storage : graph.storages) {
-    if (IsPersistent(storage.kind) && storage.kind != StorageKind::kInput) sum += storage.bytes;
+    const bool is_steady = IsPersistent(storage.kind) || storage.kind == StorageKind::kGradient;
+    if (is_steady && storage.kind != StorageKind::kInput) sum += storage.bytes;
   }
   return sum;
 }
@@ -57,9 +67,9 @@ Bytes ShareOf(double share, Bytes bytes) { return static_cast<Bytes>(share * sta
 SafeFigure SafeTotal(const Estimate& estimate, const TrainingGraph& graph, const SafetyRule& rule) {
   SafeFigure safe;
   safe.layout_margin = std::max(ShareOf(rule.share, estimate.total()), rule.least);
-  if (ConvolutionShare(graph) >= rule.convolutions_from || HasFewTexts(graph, rule.few_texts)) {
-    safe.varying_margin =
-        ShareOf(rule.varying_share, std::max<Bytes>(estimate.peak_reserved - WeightsAndState(graph), 0));
+  const bool may_pick_others = HasGroupedConvolutions(graph) && ConvolutionShare(graph) >= rule.convolutions_from;
+  if (may_pick_others || HasFewTexts(graph, rule.few_texts)) {
+    safe.varying_margin = ShareOf(rule.varying_share, std::max<Bytes>(estimate.peak_reserved - SteadyBytes(graph), 0));
   }
   safe.bytes = estimate.total() + safe.layout_margin + safe.varying_margin;
   safe.probability = rule.probability;

@@ -11,10 +11,10 @@ struct SafetyRule {
   double share = 0.05;      // of the total: layout of blocks, versions of the framework
   Bytes least = 64 * kMiB;  // kernels that are loaded, handles of libraries: they do not grow with the job
 
-  // Of what is reserved beyond weights and state, where blocks may come in other sizes than the graph's.
-  double varying_share = 0.25;
-  // cuDNN picks other engines, with other workspaces, than the rules have it: where at least this share of the bytes
-  // that forward makes comes from its convolutions.
+  // Of what is reserved beyond weights, gradients and state, where blocks may come in other sizes than the graph's.
+  double varying_share = 0.2;
+  // Around grouped convolutions cuDNN at times picks engines that take far more than the rules have it: where a graph
+  // has such, and at least this share of the bytes that forward makes comes from cuDNN's convolutions.
   double convolutions_from = 0.1;
   // Texts differ in length from batch to batch: the longest of few varies, that of more is at the limit.
   std::int64_t few_texts = 10;

@@ -1,8 +1,9 @@
 #include "estimate/scratch.h"
 
 #include <algorithm>
+#include <iterator>
+#include <limits>
 #include <string_view>
-#include <unordered_map>
 
 #include "device/workspace_rules.h"
 #include "estimate/scratch_rules.h"
@@ -13,30 +14,33 @@
 namespace ebbtide::estimate {
 namespace {
 
-using RuleTable = std::unordered_map<std::string_view, ScratchRule>;
+struct Row {
+  std::string_view kind;
+  ScratchRule rule;
+};
 
-const RuleTable& Rules() {
-  static const RuleTable* table = new RuleTable{
-      {"convolution", ConvolutionScratch},
-      {"convolution_backward", ConvolutionBackwardScratch},
-      {"sum", ReductionScratch},
-      {"mean", ReductionScratch},
-      {"amax", ReductionScratch},
-      {"amin", ReductionScratch},
-      {"prod", ReductionScratch},
-      {"linalg_vector_norm", ReductionScratch},
-      {"native_layer_norm", LayerNormScratch},
-      {"native_layer_norm_backward", LayerNormBackwardScratch},
-      {"embedding", EmbeddingScratch},
-      {"_scaled_dot_product_flash_attention_backward", FlashAttentionBackwardScratch},
-      {"_cudnn_rnn", RecurrentScratch},
-      {"_cudnn_rnn_backward", RecurrentBackwardScratch},
-  };
-  return *table;
-}
+// In the order of their kinds.
+constexpr Row kRules[] = {
+    {"_cudnn_rnn", RecurrentScratch},
+    {"_cudnn_rnn_backward", RecurrentBackwardScratch},
+    {"_scaled_dot_product_efficient_attention_backward", EfficientAttentionBackwardScratch},
+    {"_scaled_dot_product_flash_attention_backward", FlashAttentionBackwardScratch},
+    {"amax", ReductionScratch},
+    {"amin", ReductionScratch},
+    {"convolution", ConvolutionScratch},
+    {"convolution_backward", ConvolutionBackwardScratch},
+    {"embedding", EmbeddingScratch},
+    {"linalg_vector_norm", ReductionScratch},
+    {"mean", ReductionScratch},
+    {"native_layer_norm", LayerNormScratch},
+    {"native_layer_norm_backward", LayerNormBackwardScratch},
+    {"prod", ReductionScratch},
+    {"sum", ReductionScratch},
+};
+static_assert(std::ranges::is_sorted(kRules, {}, &Row::kind));
 
-constexpr std::string_view kCublasKinds[] = {"addmm", "mm", "bmm", "baddbmm",   "addbmm",
-                                             "addmv", "mv", "dot", "_cudnn_rnn"};
+constexpr std::string_view kCublasKinds[] = {"addmm",  "mm",    "matmul", "bmm", "baddbmm",
+                                             "addbmm", "addmv", "mv",     "dot", "_cudnn_rnn"};
 
 Bytes RowMajorCopy(const Tensor* tensor) { return tensor == nullptr || IsRowMajor(*tensor) ? 0 : SizeOf(*tensor); }
 
@@ -80,29 +84,11 @@ void EmbeddingScratch(const ScratchQuery& query, ScratchList& scratch) {
   scratch.Take(0, RowMajorCopy(query.Argument("indices")));
 }
 
-// Row sums, for a multiple of 128 queries; the gradient of the query, its heads widened to a multiple of 32; and keys
-// and values for each query head, where several share one.
-void FlashAttentionBackwardScratch(const ScratchQuery& query, ScratchList& scratch) {
-  const Tensor* queries = query.Argument("query");
-  const Tensor* keys = query.Argument("key");
-  if (queries == nullptr || keys == nullptr || queries->shape.size() != 4 || keys->shape.size() != 4) return;
-  const auto up_to = [](std::int64_t value, std::int64_t step) { return (value / step + (value % step != 0)) * step; };
-  const std::int64_t heads = SaturatingMul(queries->shape[0], queries->shape[1]);
-  const std::int64_t rows = SaturatingMul(heads, up_to(queries->shape[2], 128));
-  const std::int64_t width = queries->shape[3] <= 192 ? up_to(queries->shape[3], 32) : 256;
-  const std::size_t results = query.op.outputs.size();
-  scratch.Take(results, SaturatingMul(rows, ItemSize(DType::kFloat32)));
-  scratch.Take(results, SaturatingMul(rows, width * ItemSize(DType::kFloat32)));
-  if (keys->shape[1] == queries->shape[1]) return;
-  const Bytes widened = SaturatingMul(SaturatingMul(heads, keys->shape[2]), keys->shape[3] * ItemSize(keys->dtype));
-  scratch.Take(results, widened);
-  scratch.Take(results, widened);
-}
-
 std::vector<Scratch> ScratchOf(const TrainingGraph& graph, const Op& op, const DeviceProfile& gpu) {
-  if (const auto rule = Rules().find(op.kind); rule != Rules().end() && !op.outputs.empty()) {
+  const auto row = std::ranges::lower_bound(kRules, op.kind, {}, &Row::kind);
+  if (row != std::end(kRules) && row->kind == op.kind && !op.outputs.empty()) {
     ScratchList scratch;
-    rule->second({graph, op, gpu}, scratch);
+    row->rule({graph, op, gpu}, scratch);
     return std::move(scratch.taken());
   }
   if (op.workspace > 0) return {{op.outputs.size(), op.workspace, 0, 0}};

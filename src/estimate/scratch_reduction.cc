@@ -131,6 +131,13 @@ void ReductionScratch(const ScratchQuery& query, ScratchList& scratch) {
   Dims axes;
   if (const Dims* several = ArgumentAs<Dims>(query.op, "dim")) axes = *several;
   if (const std::int64_t* one = ArgumentAs<std::int64_t>(query.op, "dim")) axes = {*one};
+  const Dims& made = query.graph.tensor(query.op.outputs.front()).shape;
+  if (axes.empty() && made.size() == from->shape.size()) {  // an op that does not say them shows them
+    for (std::size_t i = 0; i < made.size(); ++i) {
+      if (made[i] != from->shape[i]) axes.push_back(static_cast<std::int64_t>(i));
+    }
+    if (axes.empty()) return;
+  }
   AddReduction(*from, axes, query.gpu, 1, scratch);
 }
 

@@ -58,8 +58,9 @@ void LayerNormBackwardScratch(const ScratchQuery& query, ScratchList& scratch);
 
 void EmbeddingScratch(const ScratchQuery& query, ScratchList& scratch);
 
-// Backward of flash attention sums the query's gradient in float32 (scratch.cc).
+// Fused attention (scratch_attention.cc).
 void FlashAttentionBackwardScratch(const ScratchQuery& query, ScratchList& scratch);
+void EfficientAttentionBackwardScratch(const ScratchQuery& query, ScratchList& scratch);
 
 // cuDNN's recurrent networks (scratch_recurrent.cc).
 void RecurrentScratch(const ScratchQuery& query, ScratchList& scratch);

@@ -147,7 +147,7 @@ class Training {
       return Make(storage, id) && take_scratch(++results);
     };
     if (!take_scratch(results)) return false;
-    if (const std::vector<std::size_t>* order = ResultOrder(op)) {
+    if (const auto order = ResultOrder(op)) {
       for (const std::size_t place : *order) {
         if (place < op.outputs.size() && !make(op.outputs[place])) return false;
       }

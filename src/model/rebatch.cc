@@ -187,13 +187,13 @@ Result<AnyBatch> AnyBatch::Make(const TrainingGraph& first, const TrainingGraph&
   Walk(
       other, [&](std::int64_t& value) { numbers.push_back(value); }, [&](double& value) { floats.push_back(value); });
   std::size_t at = 0, float_at = 0;
-  std::optional<std::size_t> bad_float;
+  std::optional<std::size_t> bad_float, too_far;
   Walk(
       any.graph_,
       [&](std::int64_t& value) {
-        // The difference of two numbers that are not negative, or of small ones, cannot overflow; a hostile file's may.
         std::int64_t rise = 0;
-        if (__builtin_sub_overflow(numbers[at], value, &rise)) rise = kTooLarge;
+        const bool overflows = __builtin_sub_overflow(numbers[at], value, &rise);
+        if ((overflows || rise > kTooLarge || rise < -kTooLarge) && !too_far) too_far = at;
         if (rise != 0) any.steps_.push_back({at, rise});
         ++at;
       },
@@ -220,6 +220,9 @@ Result<AnyBatch> AnyBatch::Make(const TrainingGraph& first, const TrainingGraph&
         }
         ++float_at;
       });
+  if (too_far) {
+    return Fail("{}: a number differs by more than any size; expected sizes", PlaceOfNumber(first, *too_far, false));
+  }
   if (bad_float) {
     return Fail(
         "{}: a number depends on the batch in a way that two captures do not tell; expected a size or its "

@@ -177,12 +177,20 @@ class SnapshotText {
     out_.BeginDict();
     out_.Text("segments");
     out_.BeginList();
-    for (const auto& [address, segment] : history_.segments()) Segment(segment);
+    std::size_t written = 0;
+    for (const auto& [address, segment] : history_.segments()) {
+      Segment(segment);
+      if (++written % PickleWriter::kBatch == 0) out_.ContinueList();
+    }
     out_.EndList();
     out_.Text("device_traces");
     out_.BeginList();
     out_.BeginList();
-    for (const Event& event : history_.events()) Entry(event);
+    written = 0;
+    for (const Event& event : history_.events()) {
+      Entry(event);
+      if (++written % PickleWriter::kBatch == 0) out_.ContinueList();
+    }
     out_.EndList();
     out_.EndList();
     out_.Text("allocator_settings");
@@ -241,7 +249,9 @@ class SnapshotText {
     const auto free_up_to = [&](alloc::Address to) {
       if (to > filled) Block(filled, static_cast<Bytes>(to - filled), nullptr);
     };
+    std::size_t written = 0;
     for (auto block = begin; block != after; ++block) {
+      if (++written % PickleWriter::kBatch == 0) out_.ContinueList();
       free_up_to(block->first);
       Block(block->first, block->second.bytes, &block->second);
       filled = block->first + static_cast<alloc::Address>(block->second.bytes);

@@ -15,6 +15,10 @@ class PickleWriter {
 
   void BeginList() { out_ += "]("; }
   void EndList() { out_ += 'e'; }
+  // Between two items of the same list. Readers push what stands between two of these at once, and JavaScript cannot
+  // push a hundred thousand values: after every kBatch items, as Python does it.
+  void ContinueList() { out_ += "e("; }
+  static constexpr std::size_t kBatch = 1000;
   // Between the two, keys and values by turns.
   void BeginDict() { out_ += "}("; }
   void EndDict() { out_ += 'u'; }

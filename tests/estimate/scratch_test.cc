@@ -140,6 +140,24 @@ TEST(RecurrentScratch, SequencesAreTurnedAndTheWorkspaceOutlivesTheReserve) {
   EXPECT_THAT(run(false), ElementsAre(Scratch{3, 9100000, kWholeOp, kWholeOp}));
 }
 
+TEST(AttentionScratch, BackwardOfTheMemoryEfficientKernel) {
+  // [32, 8, 128, 64]: the product of gradient and result 32 x 8 x 128 x 64 x 4 B; its row sums 131072 B, twice; then
+  // for 256 heads two blocks of 64 queries, each 64 x 64 + 4 words: 256 x 2 x 4100 x 4 B.
+  const Dims shape{32, 8, 128, 64}, stride{65536, 8192, 64, 1};
+  OneOp op("_scaled_dot_product_efficient_attention_backward");
+  for (const char* name : {"query", "key", "value"}) op.Reads(name, shape, stride).Makes(shape);
+  EXPECT_THAT(op.Ask(), ElementsAre(Scratch{3, 8388608, 3, 2}, Scratch{3, 131072, 3, 1},
+                                    Scratch{3, 131072, kWholeOp, kWholeOp}, Scratch{3, 8396800, kWholeOp, kWholeOp}));
+}
+
+TEST(AttentionScratch, BackwardOfFlashAttention) {
+  // [16, 12, 512, 64]: row sums 16 x 12 x 512 x 4 B, and the query's gradient in float32.
+  const Dims shape{16, 12, 512, 64}, stride{393216, 32768, 64, 1};
+  OneOp op("_scaled_dot_product_flash_attention_backward");
+  for (const char* name : {"query", "key", "value"}) op.Reads(name, shape, stride).Makes(shape);
+  EXPECT_THAT(op.Ask(), ElementsAre(Scratch{3, 393216, kWholeOp, kWholeOp}, Scratch{3, 25165824, kWholeOp, kWholeOp}));
+}
+
 TEST(ScratchOf, TheGraphsOwnWorkspaceWhereThereIsNoRule) {
   TrainingGraph graph;
   Op op;

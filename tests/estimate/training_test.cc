@@ -171,5 +171,21 @@ TEST(HoldArguments, UntilTheCallReturns) {
   EXPECT_EQ(end(e), OpId(6));
 }
 
+TEST(HoldArguments, EmbeddingsUntilTheirModelReturns) {
+  StepMaker step;
+  const TensorId tokens = step.Persistent(StorageKind::kInput, "tokens", 1);
+  const TensorId words = step.CallOne("embedding", Phase::kForward, {tokens}, 1, "gpt.wte");
+  const TensorId places = step.CallOne("embedding", Phase::kForward, {tokens}, 1, "gpt.wpe");
+  const TensorId sum = step.CallOne("add", Phase::kForward, {words, places}, 1, "gpt");
+  const TensorId normal = step.CallOne("norm", Phase::kForward, {sum}, 1, "gpt.norm");
+  step.CallOne("mm", Phase::kForward, {normal}, 1, "head");
+  std::vector<Lifetime> lifetimes = ComputeLiveness(step.graph);
+  HoldArguments(step.graph, lifetimes);
+  const auto end = [&](TensorId id) { return lifetimes[step.graph.tensor(id).storage.index()].end; };
+  EXPECT_EQ(end(words), OpId(4));  // gpt: the ops 0 to 3
+  EXPECT_EQ(end(places), OpId(4));
+  EXPECT_EQ(end(sum), OpId(4));  // its last use
+}
+
 }  // namespace
 }  // namespace ebbtide::estimate

@@ -79,6 +79,17 @@ def test_losses_targets_optimizers_and_a_job_too_large():
     assert 0 < result.largest_batch < 60000
 
 
+def test_inference_and_mixed_precision_take_less(estimate):
+    batch = torch.zeros(64, 3, 64, 64)
+    whole, half, outputs = (ebbtide.estimate(Net(), batch, gpu="rtx3060", **how)
+                            for how in ({}, {"autocast": "bf16"}, {"inference": True}))
+    # Batch norm saves the convolution's output and ReLU its own: twice 64 * 16 * 62 * 62 numbers.
+    saved = 2 * 64 * 16 * 62 * 62
+    assert whole.breakdown["Activation"] >= 4 * saved > half.breakdown["Activation"] >= 2 * saved
+    assert outputs.breakdown["Activation"] == outputs.breakdown["Gradient"] == outputs.breakdown["Optstate"] == 0
+    assert outputs.peak_allocated_bytes < half.peak_allocated_bytes < whole.peak_allocated_bytes
+
+
 def test_a_class_that_cannot_be_imported_is_captured_with_the_kernels_of_the_cpu(tmp_path):
     class Local(Net):
         pass
@@ -115,6 +126,7 @@ def test_classes_of_the_script_itself(tmp_path, estimate, guard, shown):
 @pytest.mark.parametrize("arguments, message", [
     ({"optimizer": "adm"}, "optimizer 'adm': expected one of .*did you mean adam"),
     ({"gpu": "rtx306"}, "rtx306.*did you mean rtx3060"),
+    ({"autocast": "int8"}, "autocast 'int8': expected 'bf16' or 'fp16'"),
     ({"zero_grad": "middle"}, "--zero-grad: expected start"),
 ])
 def test_mistakes_are_one_line(arguments, message):

@@ -3,6 +3,7 @@
 import importlib.util
 import pathlib
 import pickle
+import pickletools
 import sys
 
 import pytest
@@ -94,6 +95,19 @@ def test_torchs_own_tools_take_it(tmp_path, viz, monkeypatch, capsys):
         spec = importlib.util.spec_from_file_location("__main__", viz.__file__)
         spec.loader.exec_module(importlib.util.module_from_spec(spec))  # as a program
         assert "snapshot.pickle" in page.read_text()
+
+
+def test_lists_are_pushed_in_batches_that_a_browser_takes(tmp_path):
+    estimate(tmp_path / "s.pickle")
+    since_mark, most = [], 0
+    for opcode, _, _ in pickletools.genops((tmp_path / "s.pickle").read_bytes()):
+        if opcode.name == "MARK":
+            since_mark.append(0)
+        elif opcode.name in ("APPENDS", "SETITEMS"):
+            most = max(most, since_mark.pop())
+        elif opcode.name in ("EMPTY_DICT", "EMPTY_LIST") and since_mark:
+            since_mark[-1] += 1
+    assert 500 < most <= 1001
 
 
 def test_a_job_that_does_not_fit_ends_with_what_fails(tmp_path):

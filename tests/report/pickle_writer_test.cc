@@ -43,6 +43,20 @@ TEST(PickleWriterTest, IntegersOfEverySizeReadBack) {
   EXPECT_EQ(i, std::size(values));
 }
 
+TEST(PickleWriterTest, ListsMayBeWrittenInBatches) {
+  PickleWriter out;
+  out.BeginList();
+  for (int i = 0; i < 7; ++i) {
+    out.Integer(i);
+    if (i % 3 == 0) out.ContinueList();
+  }
+  out.EndList();
+  const std::string text = std::move(out).Finish();
+  const Result<Pickle> read = Pickle::Parse(text, "test");
+  ASSERT_TRUE(read.has_value()) << read.error().message;
+  EXPECT_EQ(read->size(read->root()), 7U);
+}
+
 TEST(PickleWriterTest, MoreThan256ThingsAreRemembered) {
   PickleWriter out;
   out.BeginList();
