@@ -5,6 +5,7 @@ import os
 import pathlib
 import subprocess
 
+from _accuracy_estimate import PROGRAM
 from _accuracy_rows import ZERO_GRAD, BadInput
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -16,7 +17,7 @@ class Dryrun:
     def __init__(self):
         self.python = subprocess.run([ROOT / "scripts" / "setup-python", "bench/xmem.lock"], check=True, text=True,
                                      stdout=subprocess.PIPE).stdout.strip() + "/bin/python"
-        listed = subprocess.run([ROOT / "build" / "ebbtide", "gpus", "--json"], check=True, capture_output=True, text=True)
+        listed = subprocess.run([PROGRAM, "gpus", "--json"], check=True, capture_output=True, text=True)
         self.gpus = {gpu["product"]: gpu["name"] for gpu in json.loads(listed.stdout)["gpus"]}
         self.done = {}
         self.loaded_code = 0  # the one constant in a prediction
@@ -27,7 +28,7 @@ class Dryrun:
         position = row.source.get("zero_grad_mode_in_file") or ""
         # The first campaign, whose rows do not state the position, ran without cuBLAS workspaces.
         flags = () if position in ZERO_GRAD else ("--no-cublas-workspace",)
-        return (str(ROOT / "build" / "ebbtide"), "dryrun", "--json", "--gpu", self.gpus[row.gpu], "--",
+        return (str(PROGRAM), "dryrun", "--json", "--gpu", self.gpus[row.gpu], "--",
                 self.python, str(ROOT / "bench" / "_xmem_job.py"), row.model, row.optimizer, str(row.batch),
                 "--zero-grad", ZERO_GRAD.get(position, "start"), *flags)
 
