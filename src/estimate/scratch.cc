@@ -25,6 +25,7 @@ constexpr Row kRules[] = {
     {"_cudnn_rnn_backward", RecurrentBackwardScratch},
     {"_scaled_dot_product_efficient_attention_backward", EfficientAttentionBackwardScratch},
     {"_scaled_dot_product_flash_attention_backward", FlashAttentionBackwardScratch},
+    {"_softmax_backward_data", SoftmaxBackwardScratch},
     {"amax", ReductionScratch},
     {"amin", ReductionScratch},
     {"convolution", ConvolutionScratch},
@@ -78,6 +79,11 @@ void LayerNormBackwardScratch(const ScratchQuery& query, ScratchList& scratch) {
   const Tensor* grad = query.Argument("grad_out");
   scratch.Take(0, RowMajorCopy(grad != nullptr ? grad : query.Argument("grad")));
   scratch.Take(0, RowMajorCopy(query.Argument("input")));
+}
+
+// The gradient times the result.
+void SoftmaxBackwardScratch(const ScratchQuery& query, ScratchList& scratch) {
+  scratch.Take(1, SizeOf(query.graph.tensor(query.op.outputs.front())));
 }
 
 void EmbeddingScratch(const ScratchQuery& query, ScratchList& scratch) {

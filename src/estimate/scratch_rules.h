@@ -52,10 +52,11 @@ void ReductionScratch(const ScratchQuery& query, ScratchList& scratch);
 void AddReduction(const Tensor& from, const Dims& axes, const DeviceProfile& gpu, std::size_t after_results,
                   ScratchList& scratch);
 
-// Copies of what a kernel reads only row by row (scratch.cc).
+// Copies of what a kernel reads only row by row, and products that it does not make in place (scratch.cc).
 void LayerNormScratch(const ScratchQuery& query, ScratchList& scratch);
 void LayerNormBackwardScratch(const ScratchQuery& query, ScratchList& scratch);
 
+void SoftmaxBackwardScratch(const ScratchQuery& query, ScratchList& scratch);
 void EmbeddingScratch(const ScratchQuery& query, ScratchList& scratch);
 
 // Fused attention (scratch_attention.cc).

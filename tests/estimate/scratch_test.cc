@@ -158,6 +158,12 @@ TEST(AttentionScratch, BackwardOfFlashAttention) {
   EXPECT_THAT(op.Ask(), ElementsAre(Scratch{3, 393216, kWholeOp, kWholeOp}, Scratch{3, 25165824, kWholeOp, kWholeOp}));
 }
 
+TEST(SoftmaxScratch, BackwardMultipliesFirst) {
+  // [8, 12, 512, 512] of float32.
+  EXPECT_THAT(OneOp("_softmax_backward_data").Makes({8, 12, 512, 512}).Ask(),
+              ElementsAre(Scratch{1, 100663296, kWholeOp, kWholeOp}));
+}
+
 TEST(ScratchOf, TheGraphsOwnWorkspaceWhereThereIsNoRule) {
   TrainingGraph graph;
   Op op;

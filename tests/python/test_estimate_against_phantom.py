@@ -12,9 +12,12 @@ PHANTOM = pathlib.Path(estimate_bench.EBBTIDE).parent / "phantom" / "cu13"
 pytestmark = pytest.mark.skipif(not PHANTOM.is_dir(), reason="the build has no phantom GPU")
 
 
-@pytest.mark.parametrize("model, optimizer, batch", [
+@pytest.mark.parametrize("combination", [
     ("mlp", "adam", 256), ("alexnet", "momentum", 128), ("resnet50", "adam", 32), ("mobilenet_v2", "adagrad", 64),
-    ("inception_v3", "rmsprop", 32), ("densenet121", "adamw", 32)])
-def test_the_same_peak(model, optimizer, batch):
-    phantom, estimate = estimate_bench.compare((model, optimizer, batch), "a100-80gb")
+    ("inception_v3", "rmsprop", 32), ("densenet121", "adamw", 32), ("convnext_tiny", "sgd", 8), ("lstm", "adagrad", 5),
+    ("opt-125m", "adamw", 2, "--seq-len", "384"), ("resnet50", "none", 64, "--inference"),
+    ("vgg16", "sgd", 32, "--autocast", "bf16"), ("resnet50", "adam", 8, "--alloc-conf", "expandable_segments:True")],
+    ids=estimate_bench.name_of)
+def test_the_same_peak(combination):
+    phantom, estimate = estimate_bench.compare(combination, "a100-80gb")
     assert abs(estimate / phantom - 1) <= 0.01
