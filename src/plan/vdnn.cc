@@ -46,7 +46,8 @@ class Vdnn : public Driver {
     for (Index ahead = op + 1; ahead < next; ++ahead) {
       if (FamilyOf(graph_.ops[ahead].kind) == OpFamily::kConvolutionBackward) return;
     }
-    BringBack(s);
+    // Where there is no room beside the layer that runs, the copy is made when it is needed.
+    if (machine_.used() + workload_.bytes[s] + machine_.RoomFor(op, false) <= problem_.limits.budget) BringBack(s);
   }
 
   const TrainingGraph& graph_;
