@@ -12,6 +12,7 @@
 #include "cli/training_flags.h"
 #include "cli/verb.h"
 #include "report/plan.h"
+#include "report/plan_trace.h"
 
 namespace ebbtide::cli {
 namespace {
@@ -21,7 +22,7 @@ struct Flags {
   PlanFlags plan;
   OutputFlags output;
   std::string policy = "home";
-  std::string file;
+  std::vector<std::string> files;
   std::int64_t evaluations = 0;
   double time_limit = 0;
   bool compare = false;
@@ -39,9 +40,28 @@ plan::SearchOptions SearchOf(const Flags& flags) {
   return search;
 }
 
+Status WriteFiles(const Flags& flags, const report::PlanResult& result) {
+  const plan::Plan& plan = *result.planned.plan;
+  for (const std::string& file : flags.files) {
+    std::string content;
+    if (file.ends_with(".trace.json")) {
+      content = report::PlanTrace(*result.graph, *result.workload, plan.schedule, result.planned.outcome);
+    } else if (file.ends_with(".json")) {
+      content = plan::PlanJson(plan);
+    } else {
+      content = report::PlanText(result, kTextFile);
+    }
+    EBB_RETURN_IF_ERROR(WriteFile(file, content));
+    Remark(flags.output, fmt::format("wrote {}", file));
+  }
+  return {};
+}
+
 Result<int> RunPlan(const Flags& flags) {
   if (flags.model.model.empty()) return Fail("expected a MODEL (see ebbtide models)");
-  if (!flags.file.empty() && !flags.file.ends_with(".json")) return Fail("-o {}: expected a name that ends in .json", flags.file);
+  for (const std::string& file : flags.files) {
+    if (!file.ends_with(".json") && !file.ends_with(".txt")) return Fail("-o {}: expected a name that ends in .json, .trace.json or .txt", file);
+  }
   EBB_ASSIGN_OR_RETURN(const plan::Policy* const policy, plan::FindPolicy(flags.policy));
   EBB_ASSIGN_OR_RETURN(TrainingGraph graph, Load(flags.model, flags.output));
   EBB_ASSIGN_OR_RETURN(const auto task, MakeTask(flags.plan, std::move(graph)));
@@ -64,10 +84,7 @@ Result<int> RunPlan(const Flags& flags) {
       result.compared.push_back(std::move(outcome));
     }
   }
-  if (!flags.file.empty() && result.planned.plan) {
-    EBB_RETURN_IF_ERROR(WriteFile(flags.file, plan::PlanJson(*result.planned.plan)));
-    Remark(flags.output, fmt::format("wrote {}", flags.file));
-  }
+  if (result.planned.plan) EBB_RETURN_IF_ERROR(WriteFiles(flags, result));
   EBB_RETURN_IF_ERROR(Emit(flags.output, report::PlanJson(result), [&](const report::Terminal& terminal) { return report::PlanText(result, terminal); }));
   return result.feasible() ? kSuccess : kInfeasible;
 }
@@ -84,7 +101,10 @@ Verb AddPlan(CLI::App& program) {
   app->add_option("--evaluations", flags->evaluations, "Schedules a search tries (default: by the size of the graph)")->type_name("N")->check(Check(CheckPositive));
   app->add_option("--time-limit", flags->time_limit, "Seconds after which a search ends with what it has")->type_name("SECONDS");
   AddOutputFlags(*app, flags->output, nullptr);
-  app->add_option("-o,--output", flags->file, "Write the plan to FILE, which ends in .json")->type_name("FILE");
+  app->add_option("-o,--output", flags->files, "May be given several times: .json the plan, .trace.json its timeline for Perfetto, .txt")
+      ->type_name("FILE")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   return {app, [flags] { return RunPlan(*flags); }};
 }
 
