@@ -29,6 +29,7 @@ Verb AddSimulate(CLI::App& program);
 Verb AddCapture(CLI::App& program);
 Verb AddGpus(CLI::App& program);
 Verb AddReplay(CLI::App& program);
+Verb AddPack(CLI::App& program);
 // `command`: the words behind "--".
 Verb AddDryrun(CLI::App& program, const std::vector<std::string>& command);
 
