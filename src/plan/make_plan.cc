@@ -14,15 +14,18 @@ Planned MakePlan(const TrainingGraph& graph, const Problem& problem, const Polic
   const sim::Workload& workload = *problem.workload;
   Planned out;
   Problem asked = problem;
+  SearchOptions options = search;
   for (int i = 0; i < kTries; ++i) {
-    PolicyResult result = policy.run({.graph = graph, .problem = asked, .search = search});
+    PolicyResult result = policy.run({.graph = graph, .problem = asked, .search = options});
     out.stopped_early = result.stopped_early;
     out.evaluations += result.evaluations;
     if (!result.schedule) return out;
     Plan plan{.graph_name = graph.name, .graph_hash = GraphHash(graph), .policy = std::string(policy.name), .gpu = {},
               .budget = problem.limits.budget, .alignment = workload.alignment, .link = problem.link,
               .schedule = *std::move(result.schedule)};
-    plan.peak = Place(workload, plan.schedule);
+    const std::vector<Bytes> live = sim::StepBytes(workload, plan.schedule);
+    const Bytes live_peak = live.empty() ? 0 : *std::ranges::max_element(live);
+    plan.peak = Place(workload, plan.schedule, std::min(problem.limits.budget, live_peak + live_peak / 500));
     if (plan.peak <= problem.limits.budget) {
       out.outcome = sim::Simulate(workload, plan.schedule, problem.link, {.keep_timeline = true});
       plan.time = out.outcome.time;
@@ -35,7 +38,9 @@ Planned MakePlan(const TrainingGraph& graph, const Problem& problem, const Polic
       out.plan = std::move(plan);
       return out;
     }
+    // A little less; what was found is a good place to go on from.
     asked.limits.budget -= std::max(plan.peak - problem.limits.budget, problem.limits.budget / 1000);
+    if (result.preferences) options.start = {*std::move(result.preferences)};
   }
   return out;
 }

@@ -6,7 +6,7 @@
 
 namespace ebbtide::plan {
 
-// One past the highest address. Deterministic.
-Bytes Place(const sim::Workload& workload, sim::Schedule& schedule);
+// One past the highest address. Deterministic. `enough`: no lower height is looked for.
+Bytes Place(const sim::Workload& workload, sim::Schedule& schedule, Bytes enough);
 
 }  // namespace ebbtide::plan

@@ -21,6 +21,7 @@ struct PolicyResult {
   std::optional<sim::Schedule> schedule;  // within the budget, without addresses; none: the policy found none
   bool stopped_early = false;             // it might have found better with more time
   std::int64_t evaluations = 0;
+  std::optional<Preferences> preferences;  // that led to the schedule, where preferences did
 };
 
 struct Policy {

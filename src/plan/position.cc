@@ -30,6 +30,19 @@ Position RandomPosition(const Candidates& candidates, Random& random) {
   return out;
 }
 
+Position Encode(const Preferences& preferences, const Candidates& candidates) {
+  Position out;
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    const Index s = candidates.groups[i].front();
+    const float keep = preferences.weight[s];
+    const Choice choice = preferences.choice[s];
+    out.lean.push_back({keep, choice == Choice::kSwap ? keep + 1 : keep - 1, choice == Choice::kRecompute ? keep + 1 : keep - 2});
+  }
+  out.distance_power = static_cast<float>(preferences.distance_power);
+  out.batch = static_cast<float>(preferences.batch);
+  return out;
+}
+
 Preferences Decode(const Position& position, const Candidates& candidates, const sim::Workload& workload) {
   Preferences out = Neutral(workload);
   out.distance_power = std::clamp(position.distance_power, 0.0f, 3.0f);

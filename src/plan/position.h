@@ -32,6 +32,8 @@ struct Position {
 };
 
 Position RandomPosition(const Candidates& candidates, Random& random);
+// The position that decodes to the preferences, as far as one does.
+Position Encode(const Preferences& preferences, const Candidates& candidates);
 Preferences Decode(const Position& position, const Candidates& candidates, const sim::Workload& workload);
 // Changes a few candidates, near each other in the step, or the steering.
 Position Mutate(const Position& position, Random& random);

@@ -23,6 +23,7 @@ class Search {
 
   SearchResult RunSwarm() {
     if (options_.seeded) TryRules();
+    if (!options_.start.empty()) TryStart();
     const auto swarm_until = static_cast<std::int64_t>(static_cast<double>(options_.evaluations) * (1 - options_.local_share));
     Begin();
     while (result_.evaluations < swarm_until && !Stopped()) Fly();
@@ -68,6 +69,14 @@ class Search {
     }
     const std::vector<Nanos> times = EvaluateBatch(rules, kInfeasible);
     for (std::size_t i = 0; i < rules.size(); ++i) seeds_.emplace_back(times[i], rules[i]);
+    std::ranges::stable_sort(seeds_, {}, [](const auto& seed) { return seed.first; });
+  }
+
+  void TryStart() {
+    std::vector<Position> positions;
+    for (const Preferences& preferences : options_.start) positions.push_back(Encode(preferences, candidates_));
+    const std::vector<Nanos> times = EvaluateBatch(positions, kInfeasible);
+    for (std::size_t i = 0; i < positions.size(); ++i) seeds_.emplace_back(times[i], positions[i]);
     std::ranges::stable_sort(seeds_, {}, [](const auto& seed) { return seed.first; });
   }
 
