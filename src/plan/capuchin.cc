@@ -57,7 +57,7 @@ class Capuchin : public Driver {
   void ComeBack(Index s) override { leaves_[s] = false; }
 
   void Leave(Index s) {
-    if (leaves_[s] && machine_.OnDevice(s) && machine_.OnHost(s) && !IsLocked(s)) LeaveForHost(s);
+    if (leaves_[s] && machine_.OnDevice(s) && machine_.OnHost(s) && !IsLocked(s) && NextUse(s) != sim::kNone) LeaveForHost(s);
     leaves_[s] = false;
   }
   bool MakeRoom(Bytes room) override {

@@ -30,7 +30,7 @@ bool Driver::Run() {
     if (!Require(next_op_) || !RunOnce(next_op_, false)) return false;
     Release(next_op_);
     AfterOp(next_op_);
-    if (machine_.now() > time_limit_) return false;
+    if (machine_.now() > time_limit_ || machine_.host_peak() > problem_.limits.host) return false;
   }
   return true;
 }
@@ -48,7 +48,13 @@ bool Driver::Require(Index op) {
     Lock(s);
   }
   for (const Index s : needs) {
-    if (locks_[s] == 0 && !Remake(s)) return false;
+    if (locks_[s] > 0) continue;
+    // Making another again may have brought it along.
+    if (machine_.OnDevice(s)) {
+      Lock(s);
+    } else if (!Remake(s)) {
+      return false;
+    }
   }
   return true;
 }
@@ -64,7 +70,7 @@ void Driver::Lock(Index s) {
 void Driver::Unlock(Index s) {
   if (--locks_[s] > 0) return;
   // Without knowledge of what comes, what was made again for another's sake waits to be evicted.
-  const bool is_unknown = freeing_ == Freeing::kLastReference && !stack_.empty() && workload_.born[s] != kNone;
+  const bool is_unknown = freeing_ == Freeing::kLastReference && !stack_.empty() && !workload_.outlives[s];
   if (NextUse(s) != kNone || IsReferenced(s) || is_unknown) {
     is_idle_[s] = true;
     BecomeIdle(s);
@@ -106,12 +112,17 @@ void Driver::BringBack(Index s) {
   BecomeIdle(s);
 }
 
+std::span<const Index> Driver::RecipeSoFar(Index s) const {
+  const auto recipe = workload_.recipe[s];
+  return {recipe.begin(), std::ranges::lower_bound(recipe, next_op_)};
+}
+
 // Runs the storage's recipe again, and before it those of inputs that are not there. The storage is locked once then.
 bool Driver::Remake(Index target) {
   stack_.push_back({target});
   while (true) {
     const Index made = stack_.back().storage;
-    const auto recipe = workload_.recipe[made];
+    const auto recipe = RecipeSoFar(made);
     if (recipe.empty() || !problem_.limits.may_recompute) return false;
     if (stack_.back().recipe_place == recipe.size()) {
       stack_.pop_back();
@@ -168,7 +179,7 @@ bool Driver::RunOnce(Index op, bool again) {
   machine_.Run(op, true);
   // What else the op makes is kept if it is wanted and complete as it is.
   for (const Index s : also_made_) {
-    if (workload_.recipe[s].size() == 1 && NextUse(s) != kNone && !machine_.OnHost(s)) {
+    if (RecipeSoFar(s).size() == 1 && NextUse(s) != kNone && !machine_.OnHost(s)) {
       EndGone(s);
       ComeBack(s);
       is_idle_[s] = true;

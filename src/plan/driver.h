@@ -3,6 +3,7 @@
 #pragma once
 
 #include <limits>
+#include <span>
 #include <vector>
 
 #include "plan/problem.h"
@@ -72,6 +73,8 @@ class Driver {
   bool Require(Index op);
   bool Fetch(Index s);
   bool Remake(Index s);
+  // Changes that are still to come are for the graph's own ops to make.
+  std::span<const Index> RecipeSoFar(Index s) const;
   bool RunOnce(Index op, bool again);
   void Release(Index op);
   bool IsReferenced(Index s) const {

@@ -148,8 +148,10 @@ float Rollout::KeyOf(Index s, Index next_use) {
   return preferences_.choice[s] == Choice::kRecompute ? key - kRecomputeFirst : key;
 }
 
-// Not while a copy reads or may write it.
+// Not while a copy reads or may write it, nor to a host that is full.
 bool Rollout::CanLeaveNow(Index s) const {
+  const bool needs_copy = !machine_.OnHost(s) && !CanRemake(s);
+  if (needs_copy && machine_.host_used() + workload_.bytes[s] > problem_.limits.host) return false;
   return machine_.Settled(s) && !(machine_.OnHost(s) && machine_.HostReady(s) > machine_.now());
 }
 

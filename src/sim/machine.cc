@@ -91,6 +91,7 @@ void Machine::BeginCopyOut(Index s) {
   assert(on_device_[s] && !on_host_[s]);
   on_host_[s] = true;
   host_used_ += workload_->bytes[s];
+  host_peak_ = std::max(host_peak_, host_used_);
   host_ready_[s] = out_free_ = std::max(out_free_, step_end_) + link_.TimeOut(workload_->bytes[s]);
   if (record_) open_[s].leave = steps_run_, open_[s].turn = copies_out_++, open_[s].end = End::kCopyOut;
 }

@@ -31,6 +31,7 @@ class Machine {
   Nanos out_free() const { return out_free_; }
   Bytes used() const { return used_; }
   Bytes host_used() const { return host_used_; }
+  Bytes host_peak() const { return host_peak_; }
   Nanos now() const { return now_; }
   Index steps() const { return steps_run_; }
   // When all streams are done.
@@ -67,7 +68,7 @@ class Machine {
   Link link_;
   bool record_;
   Nanos now_ = 0, step_end_ = 0, out_free_ = 0, in_free_ = 0;
-  Bytes used_ = 0, host_used_ = 0;
+  Bytes used_ = 0, host_used_ = 0, host_peak_ = 0;
   Index steps_run_ = 0;
   std::vector<std::uint8_t> on_device_, on_host_, settled_;
   std::vector<Nanos> host_ready_, arrival_;

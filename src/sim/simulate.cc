@@ -72,34 +72,27 @@ std::vector<Index> NextNeeds(const Workload& workload, const Schedule& schedule,
 
 Bytes HostPeak(const Workload& workload, const Schedule& schedule, const std::vector<Nanos>& queued,
                const std::vector<Nanos>& arrived) {
-  // A storage holds host memory from its first copy-out, or from the start, to the arrival of its last copy-in.
-  struct Slot {
+  // A copy holds host memory from the moment it is queued to the arrival of the last copy back that reads it; one that
+  // nothing reads, to the end. `stays` has each storage's in order.
+  struct Copy {
     Nanos from = -1, to = -1;
-    bool from_start = false, to_end = false;
   };
-  std::vector<Slot> slots(workload.storages());
-  std::vector<Index> involved;
+  std::vector<Copy> copies(workload.storages());
+  std::vector<std::pair<Nanos, Bytes>> events;
+  const auto close = [&](Index s) {
+    Copy& copy = copies[s];
+    if (copy.from >= 0) events.emplace_back(copy.from, workload.bytes[s]);
+    if (copy.from >= 0 && copy.to >= 0) events.emplace_back(copy.to, -workload.bytes[s]);
+    copy = {};
+  };
   for (std::size_t i = 0; i < schedule.stays.size(); ++i) {
     const Stay& stay = schedule.stays[i];
-    Slot& slot = slots[stay.storage];
-    if (!CopiesIn(stay) && !CopiesOut(stay)) continue;
-    if (slot.from < 0 && !slot.from_start) {
-      involved.push_back(stay.storage);
-      if (CopiesIn(stay)) slot.from_start = true, slot.from = 0;
-    }
-    if (CopiesIn(stay)) slot.to = std::max(slot.to, arrived[i]), slot.to_end = false;
-    if (CopiesOut(stay)) {
-      if (slot.from < 0) slot.from = queued[i];
-      slot.to_end = true;
-    }
+    if (CopiesIn(stay)) copies[stay.storage].to = arrived[i];
+    if (!CopiesOut(stay)) continue;
+    close(stay.storage);
+    copies[stay.storage].from = queued[i];
   }
-  std::vector<std::pair<Nanos, Bytes>> events;
-  for (const Index s : involved) {
-    const Slot& slot = slots[s];
-    events.emplace_back(slot.from, workload.bytes[s]);
-    // What the iteration began with on the host, the host keeps.
-    if (!slot.from_start && !slot.to_end) events.emplace_back(slot.to, -workload.bytes[s]);
-  }
+  for (Index s = 0; s < workload.storages(); ++s) close(s);
   std::ranges::sort(events);
   Bytes held = 0, peak = 0;
   for (const auto& [at, bytes] : events) peak = std::max(peak, held += bytes);

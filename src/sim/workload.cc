@@ -12,7 +12,11 @@ Bytes RoundUp(Bytes bytes, Bytes alignment) { return (bytes + alignment - 1) / a
 
 class Maker {
  public:
-  Maker(const TrainingGraph& graph, Workload& workload) : graph_(graph), out_(workload), seen_(graph.storages.size(), kNone) {}
+  Maker(const TrainingGraph& graph, Workload& workload)
+      : graph_(graph),
+        out_(workload),
+        first_update_(static_cast<Index>(std::ranges::find(graph.ops, Phase::kUpdate, &Op::phase) - graph.ops.begin())),
+        seen_(graph.storages.size(), kNone) {}
 
   void AddOps() {
     const std::size_t n = graph_.ops.size();
@@ -77,7 +81,7 @@ class Maker {
   // The update changes what earlier ops have read: nothing is run again once it has begun.
   bool IsUsedInUpdate(Index s) const {
     const auto uses = out_.uses[s];
-    return !uses.empty() && graph_.ops[uses.back()].phase == Phase::kUpdate;
+    return !uses.empty() && uses.back() >= first_update_;
   }
 
   // Whether `op` gives the same contents for `made` when it runs again later: it always does for the same inputs, and
@@ -92,14 +96,14 @@ class Maker {
       if (is_batch_norm && kind == StorageKind::kBuffer) continue;
       const auto changed = writers[s];
       if (changed.empty() || changed.back() < op) continue;
-      const Index next = *std::ranges::lower_bound(changed, op);
-      if (graph_.ops[next].phase != Phase::kUpdate || described.phase == Phase::kUpdate) return false;
+      if (*std::ranges::lower_bound(changed, op) < first_update_) return false;
     }
     return true;
   }
 
   const TrainingGraph& graph_;
   Workload& out_;
+  Index first_update_;       // the first op of the update, which may begin within backward; all ops if there is none
   std::vector<Index> seen_;  // by storage: the op whose needs last took it
 };
 

@@ -95,6 +95,15 @@ def test_timm_rows_and_a_second_run_from_the_cache(tmp_path):
     assert "lcnet_035" in table and "faketensor" in table and "safe figure" in table
 
 
+@has_phantom
+def test_two_captures_tell_the_batches_between(tmp_path):
+    rows = [TIMM | {"batch_size": batch} for batch in ("4", "6", "9")]
+    _, between, _ = answer(run(tmp_path, "timm", rows, "--json"))["rows"]
+    assert len(list((tmp_path / "cache" / "graphs").iterdir())) == 2
+    assert answer(run(tmp_path, "timm", rows[1:2], "--json"))["rows"] == [between]  # from a capture of its own
+    assert len(list((tmp_path / "cache" / "graphs").iterdir())) == 3
+
+
 @pytest.mark.parametrize("dataset, row, words, parts", [
     ("xmem", XMEM | {"model": ""}, [], ["line 2: expected a value in column model"]),
     ("xmem", XMEM | {"batch_size": "0"}, [], ["line 2: expected a positive number in column batch_size, found 0"]),

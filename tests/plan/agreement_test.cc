@@ -1,0 +1,101 @@
+// Laws of all schedules: what any preferences or any policy lead to passes the validator, which sees the memory that the
+// simulator sees, and gives what the plain step gives on memory that is really there.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+
+#include "graph/check.h"
+#include "plan/evaluate.h"
+#include "plan/place.h"
+#include "plan/validate.h"
+#include "sim/simulate.h"
+#include "tests/plan/memory_model.h"
+#include "tests/plan/random_plans.h"
+
+namespace ebbtide::plan {
+namespace {
+
+// All that holds for a schedule without addresses. Gives it addresses.
+void ExpectRight(const Task& task, sim::Schedule& schedule) {
+  const sim::Workload& workload = task.workload;
+  const Limits& limits = task.problem.limits;
+  const auto validate = [&](Bytes budget, bool placed) {
+    return Validate(task.graph, schedule, {.budget = budget, .alignment = workload.alignment, .needs_addresses = placed});
+  };
+  const Status valid = validate(limits.budget, false);
+  ASSERT_TRUE(valid) << valid.error().message;
+  const sim::Outcome outcome = sim::Simulate(workload, schedule, task.problem.link);
+  const std::vector<Bytes> bytes = sim::StepBytes(workload, schedule);
+  ASSERT_EQ(outcome.peak, *std::ranges::max_element(bytes));
+  ASSERT_LE(outcome.peak, limits.budget);
+  // The validator counts the same bytes: this budget is enough for it, one byte less is not.
+  ASSERT_TRUE(validate(outcome.peak, false));
+  ASSERT_FALSE(validate(outcome.peak - 1, false));
+  ASSERT_LE(outcome.host_peak, limits.host);
+  ASSERT_GE(outcome.peak, Floor(task.problem));
+  // Compute does nothing but run ops and wait.
+  ASSERT_EQ(outcome.time, sim::PlainTime(workload) + outcome.recompute + outcome.wait_for_memory + outcome.wait_for_data + outcome.drain);
+  ASSERT_EQ(outcome.drain, 0);
+  if (!limits.may_swap) {
+    ASSERT_EQ(outcome.copied_out + outcome.copied_in, 0);
+  }
+  if (!limits.may_recompute) {
+    ASSERT_EQ(schedule.steps.size(), workload.ops());
+  }
+  const Bytes height = Place(workload, schedule);
+  ASSERT_GE(height, outcome.peak);
+  const Status placed = validate(height, true);
+  ASSERT_TRUE(placed) << placed.error().message;
+  ASSERT_FALSE(validate(height - 1, true));
+  ASSERT_TRUE(GivesTheSame(task.graph, schedule, workload.alignment, height));
+}
+
+TEST(Agreement, RolloutsOfAnyPreferences) {
+  int feasible = 0;
+  const int cases = Cases(3000);
+  for (int seed = 0; seed < cases; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    const auto task = RandomTask(static_cast<std::uint64_t>(seed));
+    if (seed < 300) {
+      const Status checked = Check(task->graph);
+      ASSERT_TRUE(checked) << checked.error().message;
+    }
+    std::mt19937_64 random(static_cast<std::uint64_t>(seed));
+    const Preferences preferences = RandomPreferences(task->workload, random);
+    Rollout rollout(task->problem, preferences, /*record=*/true);
+    const bool ran = rollout.Run();
+    const Nanos time = rollout.time();
+    ASSERT_EQ(Evaluate(task->problem, preferences), ran ? time : kInfeasible);
+    if (!ran) continue;
+    ++feasible;
+    sim::Schedule schedule = rollout.TakeSchedule();
+    ExpectRight(*task, schedule);
+    if (HasFatalFailure()) return;
+    ASSERT_LE(sim::Simulate(task->workload, schedule, task->problem.link).time, time);
+  }
+  EXPECT_GT(feasible, cases / 2);
+}
+
+TEST(Agreement, EveryPolicy) {
+  std::map<std::string_view, int> feasible;
+  const int cases = Cases(600) / 2;
+  for (int seed = 0; seed < cases; ++seed) {
+    const auto task = RandomTask(1'000'000 + static_cast<std::uint64_t>(seed));
+    for (const Policy& policy : Policies()) {
+      SCOPED_TRACE(testing::Message() << "seed " << seed << ", policy " << policy.name);
+      PolicyInput input{.graph = task->graph, .problem = task->problem, .search = {}};
+      input.search.evaluations = 40;
+      input.search.seed = static_cast<std::uint64_t>(seed);
+      PolicyResult result = policy.run(input);
+      if (!result.schedule) continue;
+      ++feasible[policy.name];
+      ExpectRight(*task, *result.schedule);
+      if (HasFatalFailure()) return;
+    }
+  }
+  for (const Policy& policy : Policies()) EXPECT_GT(feasible[policy.name], 0) << policy.name;
+}
+
+}  // namespace
+}  // namespace ebbtide::plan

@@ -1,0 +1,219 @@
+#include "tests/plan/memory_model.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+
+namespace ebbtide {
+namespace {
+
+using Contents = std::uint64_t;
+using sim::Index;
+
+Contents Mix(Contents a, Contents b) {
+  Contents z = a * 0x9e3779b97f4a7c15u + b + 0x165667b19e3779f9u;
+  z = (z ^ (z >> 29)) * 0xbf58476d1ce4e5b9u;
+  return z ^ (z >> 32);
+}
+
+Index StorageOf(const TrainingGraph& graph, TensorId id) { return static_cast<Index>(graph.tensor(id).storage.index()); }
+
+bool IsBatchNorm(const Op& op) { return op.kind.find("batch_norm") != std::string::npos; }
+
+// What an op reads, and what that makes of the storages it writes.
+struct Doing {
+  std::vector<Index> reads;
+  std::set<Index> writes;
+};
+
+Doing DoingOf(const TrainingGraph& graph, std::size_t i, const std::set<Index>& existing) {
+  const Op& op = graph.ops[i];
+  Doing out;
+  for (const TensorId id : op.mutated) out.writes.insert(StorageOf(graph, id));
+  for (const TensorId id : op.outputs) {
+    if (!existing.contains(StorageOf(graph, id))) out.writes.insert(StorageOf(graph, id));
+  }
+  if (out.writes.empty() && !op.outputs.empty()) return out;  // a view touches nothing
+  for (const TensorId id : op.inputs) {
+    if (existing.contains(StorageOf(graph, id))) out.reads.push_back(StorageOf(graph, id));
+  }
+  return out;
+}
+
+class Memory {
+ public:
+  Memory(Bytes height, Bytes alignment) : units_(static_cast<std::size_t>(height / alignment) + 1, 0), alignment_(alignment) {}
+
+  // Nothing: it lies outside, or its parts differ.
+  std::optional<Contents> Read(Bytes address, Bytes bytes) const {
+    if (bytes == 0) return 0;
+    if (!Fits(address, bytes)) return std::nullopt;
+    const Contents first = units_[static_cast<std::size_t>(address / alignment_)];
+    for (Bytes at = address; at < address + bytes; at += alignment_) {
+      if (units_[static_cast<std::size_t>(at / alignment_)] != first) return std::nullopt;
+    }
+    return first;
+  }
+  bool Write(Bytes address, Bytes bytes, Contents contents) {
+    if (bytes == 0) return true;
+    if (!Fits(address, bytes)) return false;
+    for (Bytes at = address; at < address + bytes; at += alignment_) units_[static_cast<std::size_t>(at / alignment_)] = contents;
+    return true;
+  }
+
+ private:
+  bool Fits(Bytes address, Bytes bytes) const {
+    return address >= 0 && address % alignment_ == 0 && (address + bytes) / alignment_ < static_cast<Bytes>(units_.size());
+  }
+  std::vector<Contents> units_;
+  Bytes alignment_;
+};
+
+class Run {
+ public:
+  Run(const TrainingGraph& graph, const sim::Schedule& schedule, Bytes alignment, Bytes height)
+      : graph_(graph), schedule_(schedule), alignment_(alignment), memory_(height, alignment) {
+    for (Index s = 0; s < graph.storages.size(); ++s) {
+      if (IsPersistent(graph.storages[s].kind)) plain_[s] = Mix(s, 77), existing_.insert(s);
+    }
+    begun_ = plain_;
+    for (std::size_t i = 0; i < graph.ops.size(); ++i) {
+      doing_.push_back(DoingOf(graph, i, existing_));
+      existing_.insert(doing_[i].writes.begin(), doing_[i].writes.end());
+      const Contents result = Result(i, plain_, 0);
+      for (const Index s : doing_[i].writes) plain_[s] = Mix(result, s);
+      results_.push_back(result);
+    }
+  }
+
+  bool GivesTheSame() {
+    const auto steps = static_cast<Index>(schedule_.steps.size());
+    std::vector<int> runs(graph_.ops.size(), 0);
+    for (Index k = 0; k <= steps; ++k) {
+      if (!Boundary(k)) return false;
+      if (k == steps) break;
+      const Index op = schedule_.steps[k];
+      if (!Step(k, op, runs[op]++)) return false;
+    }
+    if (std::ranges::find(runs, 0) != runs.end()) return false;
+    for (const auto& [s, contents] : plain_) {
+      const bool lasts = IsPersistent(graph_.storages[s].kind) ||
+                         std::ranges::any_of(graph_.outputs, [&](TensorId id) { return StorageOf(graph_, id) == s; });
+      if (!lasts || Size(s) == 0) continue;
+      const auto left = std::ranges::find_if(schedule_.stays, [&](const sim::Stay& stay) { return stay.storage == s && stay.to == steps; });
+      if (left == schedule_.stays.end() || memory_.Read(left->address, Size(s)) != contents) return false;
+    }
+    return true;
+  }
+
+ private:
+  Bytes Round(Bytes bytes) const { return (bytes + alignment_ - 1) / alignment_ * alignment_; }
+  Bytes Size(Index s) const { return Round(graph_.storages[s].bytes); }
+
+  // Batch norm's outputs do not depend on its running statistics; those do not change when it runs again.
+  bool IsStatistics(std::size_t op, Index s) const {
+    return IsBatchNorm(graph_.ops[op]) && graph_.storages[s].kind == StorageKind::kBuffer;
+  }
+  Contents Result(std::size_t op, const std::map<Index, Contents>& contents, int run) const {
+    Contents out = Mix(op, graph_.ops[op].deterministic ? 0 : static_cast<Contents>(run));
+    for (const Index s : doing_[op].reads) {
+      if (!IsStatistics(op, s) && Size(s) > 0) out = Mix(out, contents.at(s));
+    }
+    return out;
+  }
+
+  bool Boundary(Index k) {
+    for (const sim::Stay& stay : schedule_.stays) {
+      if (stay.end != sim::End::kCopyOut) continue;
+      // A copy may read at its beginning, or at its end.
+      if (stay.leave == k) host_[stay.storage] = memory_.Read(stay.address, Size(stay.storage));
+    }
+    for (const sim::Stay& stay : schedule_.stays) {
+      if (stay.to != k || stay.end != sim::End::kCopyOut) continue;
+      const auto late = memory_.Read(stay.address, Size(stay.storage));
+      if (host_[stay.storage] != late) host_[stay.storage] = std::nullopt;
+    }
+    for (const sim::Stay& stay : schedule_.stays) {
+      // A copy that nobody waited for may be written after its memory has another owner.
+      if (stay.to == k && coming_.contains(stay.storage)) return false;
+    }
+    for (const sim::Stay& stay : schedule_.stays) {
+      if (stay.from != k) continue;
+      here_[stay.storage] = &stay;
+      if (stay.begin == sim::Begin::kPresent) {
+        if (k != 0 || !begun_.contains(stay.storage)) return false;
+        memory_.Write(stay.address, Size(stay.storage), begun_.at(stay.storage));
+      } else if (stay.begin == sim::Begin::kCopyIn) {
+        if (!host_.contains(stay.storage) || !host_[stay.storage]) return false;
+        coming_[stay.storage] = *host_[stay.storage];
+        memory_.Write(stay.address, Size(stay.storage), coming_[stay.storage]);
+      }
+    }
+    return true;
+  }
+
+  bool Step(Index k, Index op, int run) {
+    const Doing& doing = doing_[op];
+    std::map<Index, Contents> contents;
+    for (const Index s : doing.reads) {
+      const sim::Stay* stay = Here(s, k);
+      if (Size(s) == 0) {
+        coming_.erase(s);
+        continue;
+      }
+      if (!stay) return false;
+      if (coming_.contains(s)) memory_.Write(stay->address, Size(s), coming_[s]), coming_.erase(s);
+      const auto found = memory_.Read(stay->address, Size(s));
+      if (!found && !IsStatistics(op, s)) return false;
+      contents[s] = found.value_or(0);
+    }
+    const Bytes workspace = k < schedule_.workspace_address.size() ? schedule_.workspace_address[k] : -1;
+    const Bytes own = Round(graph_.ops[op].workspace);
+    if (own > 0 && !memory_.Write(workspace, own, Mix(k, 99))) return false;
+    const Contents result = Result(op, contents, run);
+    // The first run is what counts: it must read what it reads in the plain step.
+    if (run == 0 && result != results_[op]) return false;
+    Bytes beside = own;
+    for (const Index s : doing.writes) {
+      if (Size(s) == 0 || (run > 0 && IsStatistics(op, s))) continue;
+      const sim::Stay* stay = Here(s, k);
+      const bool is_new = std::ranges::find(doing.reads, s) == doing.reads.end();
+      const bool begins = stay && stay->from == k && stay->begin != sim::Begin::kCopyIn;
+      if (is_new && !begins) {
+        if (run == 0) return false;
+        if (!memory_.Write(workspace + beside, Size(s), Mix(k, 98))) return false;
+        beside += Size(s);
+        continue;
+      }
+      if (!stay || !memory_.Write(stay->address, Size(s), Mix(result, s))) return false;
+    }
+    return true;
+  }
+
+  const sim::Stay* Here(Index s, Index k) const {
+    const auto found = here_.find(s);
+    return found != here_.end() && found->second->from <= k && k < found->second->to ? found->second : nullptr;
+  }
+
+  const TrainingGraph& graph_;
+  const sim::Schedule& schedule_;
+  const Bytes alignment_;
+  Memory memory_;
+  std::vector<Doing> doing_;
+  std::vector<Contents> results_;         // by op, in the plain step
+  std::map<Index, Contents> plain_;       // what the plain step leaves
+  std::map<Index, Contents> begun_;       // what there is before it
+  std::set<Index> existing_;
+  std::map<Index, const sim::Stay*> here_;
+  std::map<Index, std::optional<Contents>> host_;
+  std::map<Index, Contents> coming_;      // copies to the device that nobody has waited for
+};
+
+}  // namespace
+
+bool GivesTheSame(const TrainingGraph& graph, const sim::Schedule& schedule, Bytes alignment, Bytes height) {
+  return Run(graph, schedule, alignment, height).GivesTheSame();
+}
+
+}  // namespace ebbtide

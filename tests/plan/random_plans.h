@@ -1,0 +1,27 @@
+// Random steps, limits and preferences, and the schedules that come of them.
+#pragma once
+
+#include <cmath>
+#include <memory>
+#include <optional>
+#include <random>
+
+#include "plan/policy.h"
+#include "plan/rollout.h"
+#include "tests/plan/random_step.h"
+
+namespace ebbtide::plan {
+
+// A step with limits that are often tight. The problem refers to the workload beside it.
+struct Task {
+  TrainingGraph graph;
+  sim::Workload workload;
+  Problem problem;
+};
+std::unique_ptr<Task> RandomTask(std::uint64_t seed);
+Preferences RandomPreferences(const sim::Workload& workload, std::mt19937_64& random);
+
+// As many cases as a quick test can afford, or EBBTIDE_SOAK of them.
+int Cases(int quick);
+
+}  // namespace ebbtide::plan
