@@ -36,10 +36,20 @@ Json PlaceOf(const estimate::Moment& moment, const TrainingGraph& graph) {
 }
 
 // The event at which most was reserved for the first time.
-std::int64_t ReservedPeakEvent(const estimate::Timeline& timeline) {
-  const auto most = std::max_element(timeline.reserved.begin(), timeline.reserved.end(),
-                                     [](const auto& a, const auto& b) { return a.reserved < b.reserved; });
-  return most == timeline.reserved.end() ? -1 : most->at;
+// The first event after which most is requested; -1 where nothing is.
+std::int64_t AllocatedPeakEvent(const estimate::Timeline& timeline) {
+  std::vector<Bytes> change(static_cast<std::size_t>(timeline.events) + 1, 0);
+  for (const estimate::TimedRequest& timed : timeline.requests) {
+    change[static_cast<std::size_t>(timed.begin)] += timed.request.bytes;
+    change[static_cast<std::size_t>(timed.end)] -= timed.request.bytes;
+  }
+  Bytes requested = 0, most = 0;
+  std::int64_t peak = -1;
+  for (std::size_t event = 0; event + 1 < change.size(); ++event) {
+    requested += change[event];
+    if (requested > most) most = requested, peak = static_cast<std::int64_t>(event);
+  }
+  return peak;
 }
 
 // What the model, and state that its optimizer makes early, take before the first iteration.
@@ -89,12 +99,13 @@ const char* CategoryName(Category category) {
 
 std::vector<Contribution> BreakdownOf(const Prediction& prediction) {
   const estimate::Estimate& estimate = prediction.estimate;
+  const estimate::Moment& full = estimate.at_allocated_peak;
   std::vector<Contribution> parts;
   for (std::size_t i = 0; i < estimate::kCategories; ++i) {
-    parts.push_back({CategoryName(static_cast<Category>(i)), estimate.at_peak.by_category[i]});
+    parts.push_back({CategoryName(static_cast<Category>(i)), full.by_category[i]});
   }
-  parts.push_back({"fragmentation", estimate.at_peak.rounding});
-  parts.push_back({"reservation", estimate.at_peak.cached});
+  parts.push_back({"fragmentation", full.rounding});
+  parts.push_back({"reservation", estimate.peak_reserved - full.requested() - full.rounding});
   parts.push_back({"context", estimate.context + estimate.loaded_code});
   return parts;
 }
@@ -113,7 +124,7 @@ Bytes LackOf(const estimate::Estimate& estimate) {
 
 std::vector<TensorAtPeak> TensorsAtPeak(const Prediction& prediction, std::size_t count) {
   const TrainingGraph& graph = *prediction.graph;
-  const std::int64_t peak = ReservedPeakEvent(prediction.estimate.timeline);
+  const std::int64_t peak = AllocatedPeakEvent(prediction.estimate.timeline);
   std::vector<const estimate::TimedRequest*> live;
   for (const estimate::TimedRequest& timed : prediction.estimate.timeline.requests) {
     if (timed.begin <= peak && peak < timed.end) live.push_back(&timed);

@@ -26,7 +26,7 @@ struct Prediction {
   std::vector<std::string> notes;             // what the figures do not cover
 };
 
-// What the total consists of at the peak: names of torch's MemTracker, and workspace, fragmentation, reservation,
+// What the total consists of when most is allocated: names of torch's MemTracker, and workspace, fragmentation, reservation,
 // context. The bytes sum up to the total.
 struct Contribution {
   std::string name;
@@ -38,7 +38,7 @@ std::vector<Contribution> LargestOf(const Prediction& prediction, std::size_t co
 // What the device would have to have more, of a job that does not fit.
 Bytes LackOf(const estimate::Estimate& estimate);
 
-// A request that lives at the peak of reserved memory.
+// A request that lives when most is allocated.
 struct TensorAtPeak {
   Bytes bytes = 0;
   std::string category;
