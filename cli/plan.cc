@@ -11,6 +11,7 @@
 #include "cli/plan_flags.h"
 #include "cli/training_flags.h"
 #include "cli/verb.h"
+#include "plan/bound.h"
 #include "report/plan.h"
 #include "report/plan_trace.h"
 
@@ -26,6 +27,7 @@ struct Flags {
   std::int64_t evaluations = 0;
   double time_limit = 0;
   bool compare = false;
+  bool no_bound = false;
 };
 
 plan::SearchOptions SearchOf(const Flags& flags) {
@@ -71,7 +73,7 @@ Result<int> RunPlan(const Flags& flags) {
                             .budget = task->limits.budget, .graph = &task->graph, .workload = &task->workload,
                             .planned = plan::MakePlan(task->graph, problem, *policy, search),
                             .minimum = plan::FindMinimum(problem), .plain_time = sim::PlainTime(task->workload),
-                            .plain_peak = sim::PlainPeak(task->workload), .lower_bound = sim::PlainTime(task->workload), .compared = {}};
+                            .plain_peak = sim::PlainPeak(task->workload), .lower_bound = flags.no_bound ? sim::PlainTime(task->workload) : plan::LowerBound(problem), .compared = {}};
   if (result.planned.plan) {
     result.planned.plan->gpu = task->gpu.name;
     result.minimum.found = std::min(result.minimum.found, result.planned.plan->peak);
@@ -98,6 +100,7 @@ Verb AddPlan(CLI::App& program) {
   AddPlanFlags(*app, flags->plan);
   app->add_option("--policy", flags->policy, "Who decides (default home)")->type_name("NAME");
   app->add_flag("--compare", flags->compare, "Also run every other policy");
+  app->add_flag("--no-bound", flags->no_bound, "Do not work out how fast any plan could be");
   app->add_option("--evaluations", flags->evaluations, "Schedules a search tries (default: by the size of the graph)")->type_name("N")->check(Check(CheckPositive));
   app->add_option("--time-limit", flags->time_limit, "Seconds after which a search ends with what it has")->type_name("SECONDS");
   AddOutputFlags(*app, flags->output, nullptr);

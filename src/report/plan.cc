@@ -68,6 +68,7 @@ Json PlanJson(const PlanResult& result) {
   out["plain_time_ns"] = result.plain_time;
   out["plain_peak_bytes"] = result.plain_peak;
   out["lower_bound_ns"] = result.lower_bound;
+  out["gap"] = plan && result.lower_bound > 0 ? Json(static_cast<double>(plan->time) / static_cast<double>(result.lower_bound) - 1) : Json();
   out["minimum_budget_bytes"] = result.minimum.found;
   out["floor_bytes"] = result.minimum.floor;
   out["stopped_early"] = result.planned.stopped_early;
@@ -107,7 +108,7 @@ std::string PlanText(const PlanResult& result, const Terminal& terminal) {
     Table table({{"", Align::kLeft}, {"", Align::kRight}, {"", Align::kLeft}});
     table.Add({"peak", FormatBytes(plan->peak), fmt::format("{:.1f} % of plain", 100.0 * static_cast<double>(plan->peak) / static_cast<double>(std::max<Bytes>(result.plain_peak, 1)))});
     table.Add({"iteration", Milliseconds(plan->time), Slowdown(plan->time, result.plain_time) + " of plain"});
-    if (result.lower_bound > 0) table.Add({"no plan is faster than", Milliseconds(result.lower_bound), Slowdown(result.lower_bound, result.plain_time) + " of plain"});
+    if (result.lower_bound > 0) table.Add({"no plan is faster than", Milliseconds(result.lower_bound), fmt::format("{} of plain; the plan takes {:.1f} % more", Slowdown(result.lower_bound, result.plain_time), 100.0 * (static_cast<double>(plan->time) / static_cast<double>(result.lower_bound) - 1))});
     table.Add({"kept", FormatBytes(counts.kept_bytes), fmt::format("{} storages", counts.kept)});
     table.Add({"swapped", FormatBytes(counts.swapped_bytes), fmt::format("{} storages, {} each way", counts.swapped, FormatBytes(outcome.copied_in))});
     table.Add({"recomputed", FormatBytes(counts.recomputed_bytes), fmt::format("{} storages, {}", counts.recomputed, Milliseconds(outcome.recompute))});

@@ -1,5 +1,5 @@
-// Laws of all schedules: what any preferences or any policy lead to passes the validator, which sees the memory that the
-// simulator sees, and gives what the plain step gives on memory that is really there.
+// Laws of all schedules: what any preferences or any policy lead to passes the validator, which sees the memory that
+// the simulator sees, and gives what the plain step gives on memory that is really there.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,7 +21,8 @@ void ExpectRight(const Task& task, sim::Schedule& schedule) {
   const sim::Workload& workload = task.workload;
   const Limits& limits = task.problem.limits;
   const auto validate = [&](Bytes budget, bool placed) {
-    return Validate(task.graph, schedule, {.budget = budget, .alignment = workload.alignment, .needs_addresses = placed});
+    return Validate(task.graph, schedule,
+                    {.budget = budget, .alignment = workload.alignment, .needs_addresses = placed});
   };
   const Status valid = validate(limits.budget, false);
   ASSERT_TRUE(valid) << valid.error().message;
@@ -35,7 +36,8 @@ void ExpectRight(const Task& task, sim::Schedule& schedule) {
   ASSERT_LE(outcome.host_peak, limits.host);
   ASSERT_GE(outcome.peak, Floor(task.problem));
   // Compute does nothing but run ops and wait.
-  ASSERT_EQ(outcome.time, sim::PlainTime(workload) + outcome.recompute + outcome.wait_for_memory + outcome.wait_for_data + outcome.drain);
+  ASSERT_EQ(outcome.time, sim::PlainTime(workload) + outcome.recompute + outcome.wait_for_memory +
+                              outcome.wait_for_data + outcome.drain);
   ASSERT_EQ(outcome.drain, 0);
   if (!limits.may_swap) {
     ASSERT_EQ(outcome.copied_out + outcome.copied_in, 0);

@@ -17,7 +17,9 @@ Contents Mix(Contents a, Contents b) {
   return z ^ (z >> 32);
 }
 
-Index StorageOf(const TrainingGraph& graph, TensorId id) { return static_cast<Index>(graph.tensor(id).storage.index()); }
+Index StorageOf(const TrainingGraph& graph, TensorId id) {
+  return static_cast<Index>(graph.tensor(id).storage.index());
+}
 
 bool IsBatchNorm(const Op& op) { return op.kind.find("batch_norm") != std::string::npos; }
 
@@ -43,7 +45,8 @@ Doing DoingOf(const TrainingGraph& graph, std::size_t i, const std::set<Index>& 
 
 class Memory {
  public:
-  Memory(Bytes height, Bytes alignment) : units_(static_cast<std::size_t>(height / alignment) + 1, 0), alignment_(alignment) {}
+  Memory(Bytes height, Bytes alignment)
+      : units_(static_cast<std::size_t>(height / alignment) + 1, 0), alignment_(alignment) {}
 
   // Nothing: it lies outside, or its parts differ.
   std::optional<Contents> Read(Bytes address, Bytes bytes) const {
@@ -58,13 +61,15 @@ class Memory {
   bool Write(Bytes address, Bytes bytes, Contents contents) {
     if (bytes == 0) return true;
     if (!Fits(address, bytes)) return false;
-    for (Bytes at = address; at < address + bytes; at += alignment_) units_[static_cast<std::size_t>(at / alignment_)] = contents;
+    for (Bytes at = address; at < address + bytes; at += alignment_)
+      units_[static_cast<std::size_t>(at / alignment_)] = contents;
     return true;
   }
 
  private:
   bool Fits(Bytes address, Bytes bytes) const {
-    return address >= 0 && address % alignment_ == 0 && (address + bytes) / alignment_ < static_cast<Bytes>(units_.size());
+    return address >= 0 && address % alignment_ == 0 &&
+           (address + bytes) / alignment_ < static_cast<Bytes>(units_.size());
   }
   std::vector<Contents> units_;
   Bytes alignment_;
@@ -101,7 +106,8 @@ class Run {
       const bool lasts = IsPersistent(graph_.storages[s].kind) ||
                          std::ranges::any_of(graph_.outputs, [&](TensorId id) { return StorageOf(graph_, id) == s; });
       if (!lasts || Size(s) == 0) continue;
-      const auto left = std::ranges::find_if(schedule_.stays, [&](const sim::Stay& stay) { return stay.storage == s && stay.to == steps; });
+      const auto left = std::ranges::find_if(
+          schedule_.stays, [&](const sim::Stay& stay) { return stay.storage == s && stay.to == steps; });
       if (left == schedule_.stays.end() || memory_.Read(left->address, Size(s)) != contents) return false;
     }
     return true;
@@ -201,13 +207,13 @@ class Run {
   const Bytes alignment_;
   Memory memory_;
   std::vector<Doing> doing_;
-  std::vector<Contents> results_;         // by op, in the plain step
-  std::map<Index, Contents> plain_;       // what the plain step leaves
-  std::map<Index, Contents> begun_;       // what there is before it
+  std::vector<Contents> results_;    // by op, in the plain step
+  std::map<Index, Contents> plain_;  // what the plain step leaves
+  std::map<Index, Contents> begun_;  // what there is before it
   std::set<Index> existing_;
   std::map<Index, const sim::Stay*> here_;
   std::map<Index, std::optional<Contents>> host_;
-  std::map<Index, Contents> coming_;      // copies to the device that nobody has waited for
+  std::map<Index, Contents> coming_;  // copies to the device that nobody has waited for
 };
 
 }  // namespace

@@ -64,7 +64,9 @@ class HandGraph {
     for (const Op& op : graph.ops) times.push_back(op.time);
     return times;
   }
-  sim::Workload Workload(Bytes alignment = 1) const { return sim::MakeWorkload(graph, Times(), {.alignment = alignment}); }
+  sim::Workload Workload(Bytes alignment = 1) const {
+    return sim::MakeWorkload(graph, Times(), {.alignment = alignment});
+  }
 
   TrainingGraph graph;
 

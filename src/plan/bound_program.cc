@@ -1,0 +1,380 @@
+// The linear program behind the bound. docs/plan-bound.md names its columns and rows and proves them.
+#include <algorithm>
+#include <cmath>
+
+#include "plan/bound.h"
+#include "plan/linear.h"
+
+namespace ebbtide::plan {
+namespace {
+
+using sim::kNone;
+using Terms = std::vector<LinearProgram::Term>;
+
+// Times are in iterations of the plain step, bytes in budgets.
+constexpr double kMostIterations = 64;
+
+// The iteration cut at the first runs of some ops: stage k lasts from the first run of ops[k] to that of ops[k + 1].
+struct Stages {
+  std::vector<Index> ops;
+  std::vector<int> of;  // by op, and one more for the end
+
+  Stages(std::vector<Index> moments, std::size_t all) : ops(std::move(moments)) {
+    if (ops.empty() || ops.front() != 0) ops.insert(ops.begin(), 0);
+    for (Index op = 0, k = 0; op <= all; ++op) {
+      if (k + 1 < ops.size() && op == ops[k + 1]) ++k;
+      of.push_back(static_cast<int>(k));
+    }
+  }
+  int count() const { return static_cast<int>(ops.size()); }
+};
+
+// Columns by (item, stage); -1: there is none.
+class Grid {
+ public:
+  Grid(std::size_t items, int stages) : stages_(static_cast<std::size_t>(stages)), columns_(items * stages_, -1) {}
+  int& At(Index item, int stage) { return columns_[item * stages_ + static_cast<std::size_t>(stage)]; }
+
+ private:
+  std::size_t stages_;
+  std::vector<int> columns_;
+};
+
+class Program {
+ public:
+  Program(const Problem& problem, const BoundOptions& options, std::size_t moments)
+      : problem_(problem),
+        workload_(*problem.workload),
+        options_(options),
+        plain_(std::max(1.0, static_cast<double>(problem.clock.back()))),
+        budget_(std::max(1.0, static_cast<double>(problem.limits.budget))),
+        stages_(ShortMoments(problem, moments), workload_.ops()),
+        writers_(sim::Transpose(workload_.changes, workload_.storages())),
+        may_run_again_(MayRunAgain(problem)),
+        present_(workload_.storages(), stages_.count()),
+        again_(workload_.ops(), stages_.count()),
+        fetched_(workload_.storages(), stages_.count()),
+        fetched_ahead_(workload_.storages(), stages_.count()),
+        on_host_(workload_.storages(), stages_.count()) {}
+
+  Nanos Run() {
+    ChooseStorages();
+    FindLastStages();
+    AddColumns();
+    for (Index s = 0; s < workload_.storages(); ++s) {
+      if (is_followed_[s]) AddStorage(s);
+    }
+    for (Index op = 0; op < workload_.ops(); ++op) AddNeedsOfAgain(op);
+    AddMemory();
+    AddCompute();
+    if (problem_.limits.may_swap) AddLink();
+    const LinearProgram::Solution solution = program_.Solve(options_.most_pivots);
+    const double iterations = std::min(solution.at_least, kMostIterations);
+    // Times are whole: what is above the limit is at least the next.
+    return static_cast<Nanos>(std::ceil(iterations * plain_ * (1 - 1e-9)));
+  }
+
+  std::size_t Size() {
+    ChooseStorages();
+    FindLastStages();
+    std::size_t out = 0;
+    for (Index s = 0; s < workload_.storages(); ++s) {
+      if (is_followed_[s]) out += static_cast<std::size_t>(std::max(0, last_stage_[s] - Born(s)));
+    }
+    return out;
+  }
+
+ private:
+  int Born(Index s) const { return workload_.born[s] == kNone ? 0 : stages_.of[workload_.born[s]]; }
+  bool StateMayLeave() const { return options_.state_may_leave && problem_.limits.may_swap; }
+  bool IsState(Index s) const { return workload_.born[s] == kNone; }
+  // Whether the op at which stage k begins needs it.
+  bool IsNeededAtStart(Index s, int k) const {
+    return std::ranges::binary_search(workload_.uses[s], stages_.ops[static_cast<std::size_t>(k)]);
+  }
+  Index OpAt(int k) const { return stages_.ops[static_cast<std::size_t>(k)]; }
+
+  // Small storages are taken to be wherever they are needed and to take no room.
+  void ChooseStorages() {
+    const Bytes most = *std::ranges::max_element(problem_.live);
+    Bytes left_out = std::max<Bytes>(0, most - problem_.limits.budget) / 100;
+    std::vector<Index> order;
+    is_followed_.assign(workload_.storages(), false);
+    for (Index s = 0; s < workload_.storages(); ++s) {
+      if (IsState(s) && !StateMayLeave()) continue;
+      if (workload_.bytes[s] == 0 || (workload_.uses[s].empty() && !IsState(s))) continue;
+      order.push_back(s);
+    }
+    std::ranges::stable_sort(order, {}, [&](Index s) { return workload_.bytes[s]; });
+    for (const Index s : order) {
+      left_out -= workload_.bytes[s];
+      is_followed_[s] = left_out < 0;
+    }
+  }
+
+  // The last stage in which each storage can be of use, and each op worth running again: for the graph's ops, or for
+  // others that run again.
+  void FindLastStages() {
+    last_stage_.assign(workload_.storages(), -1);
+    last_again_.assign(workload_.ops(), -1);
+    for (Index s = 0; s < workload_.storages(); ++s) {
+      if (!is_followed_[s]) continue;
+      last_stage_[s] = workload_.outlives[s] ? stages_.count() - 1 : stages_.of[workload_.uses[s].back()];
+    }
+    for (Index op = static_cast<Index>(workload_.ops()); op-- > 0;) {
+      if (!may_run_again_[op]) continue;
+      int& last = last_again_[op];
+      for (const Index s : workload_.births[op]) last = std::max(last, last_stage_[s]);
+      for (const Index s : workload_.changes[op]) last = std::max(last, last_stage_[s]);
+      for (const Index s : workload_.needs[op]) {
+        if (is_followed_[s]) last_stage_[s] = std::max(last_stage_[s], last);
+      }
+    }
+  }
+
+  void AddColumns() {
+    for (int k = 0; k <= stages_.count(); ++k)
+      start_.push_back(program_.AddColumn(0, kMostIterations, k == stages_.count() ? 1 : 0));
+    for (Index s = 0; s < workload_.storages(); ++s) {
+      if (!is_followed_[s]) continue;
+      for (int k = Born(s) + 1; k <= last_stage_[s]; ++k) {
+        present_.At(s, k) = program_.AddColumn(IsNeededAtStart(s, k) ? 1 : 0, 1);
+        if (!problem_.limits.may_swap) continue;
+        fetched_.At(s, k) = program_.AddColumn(0, 1);
+        if (k < last_stage_[s]) fetched_ahead_.At(s, k) = program_.AddColumn(0, 1);
+      }
+      if (!problem_.limits.may_swap || last_stage_[s] <= Born(s)) continue;
+      for (int k = Born(s); k <= last_stage_[s]; ++k) on_host_.At(s, k) = program_.AddColumn(0, 1);
+    }
+    for (Index op = 0; op < workload_.ops(); ++op) {
+      for (int k = stages_.of[op] + 1; k <= last_again_[op]; ++k) again_.At(op, k) = program_.AddColumn(0, 1);
+    }
+  }
+
+  void Put(int column, double value) {
+    if (column >= 0) terms_.emplace_back(column, value);
+  }
+  void Close(double at_least) {
+    program_.AddRow(terms_, at_least);
+    terms_.clear();
+  }
+
+  // What puts the storage, with the work of `maker` in it, on the device in stage k, where it was before the stage.
+  void PutArrival(Index s, int k, Index maker, bool also_ahead) {
+    Put(present_.At(s, k), 1);
+    Put(fetched_.At(s, k), 1);
+    if (also_ahead) Put(fetched_ahead_.At(s, k), 1);
+    if (maker != kNone) Put(again_.At(maker, k), 1);
+  }
+
+  // The contents as `before` finds them are on the device in stage k, at least to the extent of column `if_column`.
+  void Require(Index s, int k, Index before, bool also_ahead, int if_column) {
+    if (k <= Born(s)) return;
+    const auto row = [&](Index maker) {
+      PutArrival(s, k, maker, also_ahead);
+      Put(if_column, -1);
+      Close(if_column < 0 ? 1 : 0);
+    };
+    row(workload_.born[s]);
+    for (const Index writer : writers_[s]) {
+      if (writer < before && writer < OpAt(k)) row(writer);
+    }
+  }
+
+  void AddStorage(Index s) {
+    const int born = Born(s);
+    int done = -1;  // stages in which the use is dealt with
+    const auto use_in = [&](int k, Index op) {
+      if (k <= done || k <= born) return;
+      done = k;
+      Require(s, k, op, false, -1);
+    };
+    for (const Index op : workload_.uses[s]) {
+      const int k = stages_.of[op];
+      if (op == OpAt(k) && k > 0) {
+        if (k > born) Require(s, k - 1, op, true, -1);
+      } else {
+        use_in(k, op);
+      }
+    }
+    if (workload_.outlives[s]) use_in(stages_.count() - 1, static_cast<Index>(workload_.ops()));
+    for (int k = born + 2; k <= last_stage_[s]; ++k) {
+      if (IsNeededAtStart(s, k)) continue;
+      PutArrival(s, k - 1, workload_.born[s], true);
+      Put(present_.At(s, k), -1);
+      Close(0);
+    }
+    if (!problem_.limits.may_swap) return;
+    for (int k = born + 1; k <= last_stage_[s]; ++k) {
+      for (Grid* const grid : {&fetched_, &fetched_ahead_}) {
+        if (grid->At(s, k) < 0) continue;
+        Put(on_host_.At(s, k), 1);
+        Put(grid->At(s, k), -1);
+        Close(0);
+      }
+      Put(on_host_.At(s, k), -1);
+      Put(on_host_.At(s, k - 1), 1);
+      Put(present_.At(s, k), 1);
+      if (!IsState(s)) Put(again_.At(workload_.born[s], k), 1);
+      Close(0);
+      RequireCopy(s, k);
+    }
+  }
+
+  // What is away when stage k begins, and is not made again before its next use, the host has by then.
+  void RequireCopy(Index s, int k) {
+    if (IsNeededAtStart(s, k)) return;
+    const auto uses = workload_.uses[s];
+    const auto next = std::ranges::lower_bound(uses, OpAt(k));
+    if (next == uses.end() && !workload_.outlives[s]) return;
+    const int last = next == uses.end() ? stages_.count() - 1 : stages_.of[*next];
+    Put(present_.At(s, k), 1);
+    Put(on_host_.At(s, k - 1), 1);
+    for (int j = k; j <= last && !IsState(s); ++j) Put(again_.At(workload_.born[s], j), 1);
+    Close(1);
+  }
+
+  void AddNeedsOfAgain(Index op) {
+    for (int k = stages_.of[op] + 1; k <= last_again_[op]; ++k) {
+      for (const Index s : workload_.needs[op]) {
+        if (is_followed_[s] && !IsNeededAtStart(s, k)) Require(s, k, op, false, again_.At(op, k));
+      }
+    }
+  }
+
+  void AddMemory() {
+    std::vector<bool> counted;
+    for (int k = 0; k < stages_.count(); ++k) {
+      const Index op = OpAt(k);
+      Bytes room = problem_.limits.budget - workload_.workspace[op];
+      counted.assign(workload_.storages(), false);
+      const auto take = [&](Index s) {
+        if (!counted[s]) room -= workload_.bytes[s];
+        counted[s] = true;
+      };
+      for (const Index s : workload_.needs[op]) take(s);
+      for (const Index s : workload_.births[op]) take(s);
+      Bytes all = 0;
+      for (Index s = 0; s < workload_.storages(); ++s) {
+        if (IsState(s) && !StateMayLeave()) take(s);
+        if (counted[s] || present_.At(s, k) < 0) continue;
+        all += workload_.bytes[s];
+        Put(present_.At(s, k), -static_cast<double>(workload_.bytes[s]) / budget_);
+      }
+      if (all > room) Close(-static_cast<double>(room) / budget_);
+      terms_.clear();
+    }
+  }
+
+  void AddCompute() {
+    for (int k = 0; k < stages_.count(); ++k) {
+      const Index end = k + 1 < stages_.count() ? OpAt(k + 1) : static_cast<Index>(workload_.ops());
+      PutWindow(k, k + 1);
+      for (Index op = 0; op < OpAt(k); ++op) Put(again_.At(op, k), -static_cast<double>(workload_.time[op]) / plain_);
+      Close(static_cast<double>(problem_.clock[end] - problem_.clock[OpAt(k)]) / plain_);
+    }
+  }
+
+  // The time from the start of one stage to that of another.
+  void PutWindow(int from, int to) {
+    Put(start_[static_cast<std::size_t>(to)], 1);
+    Put(start_[static_cast<std::size_t>(from)], -1);
+  }
+
+  // The start of the stage by which a copy to the device that is queued in stage k, and not waited for in it, is done.
+  int Due(Index s, int k) const {
+    if (k + 1 >= stages_.count()) return stages_.count();
+    const auto uses = workload_.uses[s];
+    const auto next = std::ranges::lower_bound(uses, OpAt(k + 1));
+    if (next == uses.end()) return stages_.count();
+    const int stage = stages_.of[*next];
+    return *next == OpAt(stage) ? stage : stage + 1;
+  }
+
+  void AddLink() {
+    const int count = stages_.count();
+    const auto side = static_cast<std::size_t>(count + 1);
+    // Copies by the stage from which and to which they may last.
+    std::vector<Terms> in(side * side), out(side * side);
+    const auto at = [&](std::vector<Terms>& grid, int from, int to) -> Terms& {
+      return grid[static_cast<std::size_t>(from) * side + static_cast<std::size_t>(to)];
+    };
+    for (Index s = 0; s < workload_.storages(); ++s) {
+      if (!is_followed_[s]) continue;
+      const double time_in = static_cast<double>(problem_.link.TimeIn(workload_.bytes[s])) / plain_;
+      const double time_out = static_cast<double>(problem_.link.TimeOut(workload_.bytes[s])) / plain_;
+      for (int k = Born(s); k <= last_stage_[s]; ++k) {
+        if (fetched_.At(s, k) >= 0) at(in, k, k + 1).emplace_back(fetched_.At(s, k), -time_in);
+        if (fetched_ahead_.At(s, k) >= 0) at(in, k, Due(s, k)).emplace_back(fetched_ahead_.At(s, k), -time_in);
+        if (on_host_.At(s, k) >= 0) at(out, Born(s), k + 1).emplace_back(on_host_.At(s, k), -time_out);
+      }
+    }
+    std::vector<int> sum_in(side * side, -1), sum_out(side * side, -1);
+    for (std::size_t i = 0; i < side * side; ++i) {
+      for (const auto& [copies, sums] : {std::pair(&in, &sum_in), std::pair(&out, &sum_out)}) {
+        if ((*copies)[i].empty()) continue;
+        (*sums)[i] = program_.AddColumn(0, kMostIterations);
+        terms_ = (*copies)[i];
+        Put((*sums)[i], 1);
+        Close(0);
+      }
+    }
+    for (int from = 0; from < count; ++from) {
+      // No copy of a window begins before the op at which the window begins has run.
+      const double first = static_cast<double>(workload_.time[OpAt(from)]) / plain_;
+      for (int to = from + 1; to <= count; ++to) {
+        PutWindow(from, to);
+        for (int i = from; i < to; ++i) {
+          for (int j = i + 1; j <= to; ++j)
+            Put(sum_in[static_cast<std::size_t>(i) * side + static_cast<std::size_t>(j)], -1);
+        }
+        if (terms_.size() > 2) Close(first);
+        terms_.clear();
+        // What the host has by the end of the window counts once, with all that was done before it.
+        PutWindow(from, to);
+        for (int i = from; i < to; ++i)
+          Put(sum_out[static_cast<std::size_t>(i) * side + static_cast<std::size_t>(to)], -1);
+        if (terms_.size() > 2) Close(first);
+        terms_.clear();
+      }
+    }
+  }
+
+  const Problem& problem_;
+  const sim::Workload& workload_;
+  const BoundOptions& options_;
+  double plain_, budget_;
+  Stages stages_;
+  sim::Lists writers_;               // by storage: ops that change it
+  std::vector<bool> may_run_again_;  // by op
+  std::vector<bool> is_followed_;    // by storage
+  std::vector<int> last_stage_;      // by storage
+  std::vector<int> last_again_;      // by op
+  LinearProgram program_;
+  Terms terms_;
+  // ---- Columns
+  std::vector<int> start_;  // when each stage begins, and the end
+  Grid present_;            // storage s is on the device when stage k begins
+  Grid again_;              // op runs again in stage k
+  Grid fetched_;            // s is copied in, and waited for, in stage k
+  Grid fetched_ahead_;      // ... is copied in for later
+  Grid on_host_;            // the host has had a copy by the end of stage k
+};
+
+// Presences that the solver can cope with in a few seconds.
+constexpr std::size_t kMostPresences = 5000;
+
+}  // namespace
+
+Nanos BoundFromProgram(const Problem& problem, const BoundOptions& options) {
+  if (*std::ranges::max_element(problem.live) <= problem.limits.budget) return problem.clock.back();
+  std::size_t moments = options.moments;
+  if (moments == 0) {
+    for (moments = 24; moments > 2; --moments) {
+      if (Program(problem, options, moments).Size() <= kMostPresences) break;
+    }
+  }
+  return Program(problem, options, moments).Run();
+}
+
+}  // namespace ebbtide::plan

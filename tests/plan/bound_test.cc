@@ -1,0 +1,118 @@
+// The bound is below every valid schedule that anything finds, and where it can be worked out by hand, it is that.
+#include "plan/bound.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+#include <rapidcheck/gtest.h>
+
+#include "plan/linear.h"
+#include "sim/simulate.h"
+#include "tests/plan/random_plans.h"
+
+namespace ebbtide::plan {
+namespace {
+
+// ops        time  makes    needs
+//   0        10    a (100)
+//   1        20    b (100)
+//   2         5    c (200)
+//   3         5             a, b
+// Op 2 has a, b and c beside each other: 400 bytes. With 300, 100 bytes of a and b are away while it runs.
+sim::Workload TwoIdle() {
+  sim::Workload out;
+  out.time = {10, 20, 5, 5};
+  out.workspace.assign(4, 0);
+  out.in_backward.assign(4, false);
+  const auto add = [](sim::Lists& lists, std::vector<Index> members) { lists.Add(members); };
+  for (const Index s : {0U, 1U, 2U}) add(out.births, {s}), add(out.needs, {});
+  add(out.births, {});
+  add(out.needs, {0, 1});
+  for (int op = 0; op < 4; ++op) add(out.changes, {});
+  out.bytes = {100, 100, 200};
+  out.born = {0, 1, 2};
+  out.last_reference = {3, 3, 2};
+  out.outlives.assign(3, false);
+  add(out.uses, {0, 3}), add(out.uses, {1, 3}), add(out.uses, {2});
+  for (const Index s : {0U, 1U, 2U}) add(out.recipe, {s});
+  return out;
+}
+
+Nanos BoundOf(Bytes budget, bool may_swap, bool may_recompute) {
+  const sim::Workload workload = TwoIdle();
+  // 10 bytes in a nanosecond: 100 bytes take 11 ns, a part of a nanosecond counting as one.
+  const sim::Link link{.to_device = 1e10, .to_host = 1e10, .latency = 0};
+  return LowerBound(
+      MakeProblem(workload, link, {.budget = budget, .may_swap = may_swap, .may_recompute = may_recompute}));
+}
+
+TEST(BoundTest, EnoughMemoryTakesThePlainTime) { EXPECT_EQ(BoundOf(400, true, true), 40); }
+
+// a is made again: 10 ns more.
+TEST(BoundTest, RecomputeOnlyTakesTheCheapestBytes) { EXPECT_EQ(BoundOf(300, false, true), 50); }
+
+// The copy back begins when op 2 has ended, after 35 ns, and takes 11.
+TEST(BoundTest, SwapOnlyWaitsForTheCopyBack) { EXPECT_EQ(BoundOf(300, true, false), 46); }
+
+// Of a, x is swapped and the rest made again: 35 + max(5 + 10 (1 - x), 11 x), which is least, 42.86, at x = 15/21.
+TEST(BoundTest, BothAreMixed) { EXPECT_EQ(BoundOf(300, true, true), 43); }
+
+// x + y >= 1 and x <= 1/4 (as -x >= -1/4) with costs 1 and 3: 1/4 + 3 * 3/4 = 5/2.
+TEST(LinearTest, CertifiesTheLeastCost) {
+  LinearProgram program;
+  const int x = program.AddColumn(0, 1, 1), y = program.AddColumn(0, 1, 3);
+  program.AddRow({{x, 1}, {y, 1}}, 1);
+  program.AddRow({{x, -1}}, -0.25);
+  const LinearProgram::Solution solution = program.Solve(1000);
+  EXPECT_TRUE(solution.finished);
+  EXPECT_NEAR(solution.at_least, 2.5, 1e-6);
+  EXPECT_LE(solution.at_least, 2.5);
+}
+
+// Whatever is found takes at least as long as the bound says, by each of its parts.
+void CheckBelow(const Task& task, Nanos bound, const sim::Schedule& schedule, std::string_view who,
+                std::uint64_t seed) {
+  const Nanos time = sim::Simulate(task.workload, schedule, task.problem.link).time;
+  ASSERT_LE(bound, time) << who << ", seed " << seed;
+}
+
+TEST(BoundTest, IsBelowRandomSchedules) {
+  int bounded = 0, schedules = 0;
+  const int cases = Cases(1500);
+  for (int i = 0; i < cases; ++i) {
+    const auto seed = static_cast<std::uint64_t>(i) + 1;
+    const auto task = RandomTask(seed);
+    std::mt19937_64 random(seed);
+    // Many moments, so that each kind of row is there.
+    const Nanos bound = LowerBound(task->problem, {.moments = 1 + random() % 40});
+    ASSERT_GE(bound, sim::PlainTime(task->workload));
+    bounded += bound > sim::PlainTime(task->workload);
+    for (int j = 0; j < 12; ++j) {
+      const Preferences preferences = RandomPreferences(task->workload, random);
+      Rollout rollout(task->problem, preferences, /*record=*/true);
+      if (!rollout.Run()) continue;
+      ++schedules;
+      ASSERT_NO_FATAL_FAILURE(CheckBelow(*task, bound, rollout.TakeSchedule(), "rollout", seed));
+    }
+  }
+  // The test means something: many of the bounds say more than the plain time.
+  EXPECT_GT(bounded, cases / 20);
+  EXPECT_GT(schedules, cases);
+}
+
+TEST(BoundTest, IsBelowEveryPolicy) {
+  const int cases = Cases(150);
+  for (int i = 0; i < cases; ++i) {
+    const auto seed = static_cast<std::uint64_t>(i) + 1'000'000;
+    const auto task = RandomTask(seed);
+    const Nanos bound = LowerBound(task->problem);
+    SearchOptions search;
+    search.evaluations = 100;
+    for (const Policy& policy : Policies()) {
+      const PolicyResult result = policy.run({.graph = task->graph, .problem = task->problem, .search = search});
+      if (result.schedule) ASSERT_NO_FATAL_FAILURE(CheckBelow(*task, bound, *result.schedule, policy.name, seed));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ebbtide::plan

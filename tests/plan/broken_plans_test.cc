@@ -1,0 +1,372 @@
+// Broken plans: what is known to be wrong is refused, and whatever a random edit makes of a plan is either refused or
+// still gives what the plain step gives, on memory that is really there.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <map>
+#include <string_view>
+
+#include "plan/place.h"
+#include "plan/validate.h"
+#include "sim/simulate.h"
+#include "tests/plan/memory_model.h"
+#include "tests/plan/random_plans.h"
+
+namespace ebbtide::plan {
+namespace {
+
+using sim::Begin;
+using sim::End;
+using sim::Stay;
+
+struct Case {
+  const sim::Workload& workload;
+  TrainingGraph graph;
+  sim::Schedule schedule;
+  Bytes budget = 0;
+  std::mt19937_64 random;
+
+  std::size_t Below(std::size_t n) { return std::uniform_int_distribution<std::size_t>(0, n - 1)(random); }
+  Bytes Size(const Stay& stay) const { return workload.bytes[stay.storage]; }
+  Index steps() const { return static_cast<Index>(schedule.steps.size()); }
+  bool Needs(Index step, Index s) const {
+    return std::ranges::find(workload.needs[schedule.steps[step]], s) != workload.needs[schedule.steps[step]].end();
+  }
+  bool Changes(Index step, Index s) const {
+    return std::ranges::find(workload.changes[schedule.steps[step]], s) != workload.changes[schedule.steps[step]].end();
+  }
+  bool IsNeededWithin(const Stay& stay) const {
+    for (Index k = stay.from; k < stay.to; ++k) {
+      if (Needs(k, stay.storage)) return true;
+    }
+    return false;
+  }
+  // The stay of the same storage that comes after.
+  const Stay* Next(const Stay& stay) const {
+    for (const Stay& other : schedule.stays) {
+      if (other.storage == stay.storage && other.from >= stay.to) return &other;
+    }
+    return nullptr;
+  }
+  // A random stay that `fits`; null: none does.
+  Stay* Pick(const std::function<bool(const Stay&)>& fits) {
+    std::vector<Stay*> found;
+    for (Stay& stay : schedule.stays) {
+      if (Size(stay) > 0 && fits(stay)) found.push_back(&stay);
+    }
+    return found.empty() ? nullptr : found[Below(found.size())];
+  }
+};
+
+struct Breakage {
+  std::string_view name;
+  bool (*apply)(Case& plan);  // false: the plan has nothing to break in this way
+};
+
+bool Meets(const Stay& a, const Stay& b) { return a.from < b.to && b.from < a.to; }
+
+// Each of these leaves a plan that is wrong, whatever else it is.
+const std::vector<Breakage> kBreakages{
+    {"a stay that a step reads is missing",
+     [](Case& plan) {
+       Stay* stay = plan.Pick([&](const Stay& s) { return plan.IsNeededWithin(s) || s.begin == Begin::kCompute; });
+       if (!stay) return false;
+       plan.schedule.stays.erase(plan.schedule.stays.begin() + (stay - plan.schedule.stays.data()));
+       return true;
+     }},
+    {"a stay ends before its last reader",
+     [](Case& plan) {
+       Stay* stay = plan.Pick([&](const Stay& s) { return s.end != End::kCopyOut && plan.Needs(s.to - 1, s.storage); });
+       if (!stay) return false;
+       --stay->to;
+       return true;
+     }},
+    {"what outlives the step leaves",
+     [](Case& plan) {
+       Stay* stay = plan.Pick([](const Stay& s) { return s.end == End::kStays; });
+       if (!stay) return false;
+       stay->end = plan.Below(2) == 0 ? End::kDrop : End::kFree;
+       return true;
+     }},
+    {"a stay begins after its maker",
+     [](Case& plan) {
+       Stay* stay = plan.Pick([&](const Stay& s) { return s.begin == Begin::kCompute; });
+       if (!stay) return false;
+       ++stay->from;
+       return true;
+     }},
+    {"a copy-in begins after its first reader",
+     [](Case& plan) {
+       Stay* stay =
+           plan.Pick([&](const Stay& s) { return s.begin == Begin::kCopyIn && plan.Needs(s.from, s.storage); });
+       if (!stay) return false;
+       ++stay->from;
+       return true;
+     }},
+    {"a first making that is called another",
+     [](Case& plan) {
+       Stay* stay = plan.Pick([](const Stay& s) { return s.begin == Begin::kCompute; });
+       if (!stay) return false;
+       stay->begin = std::array{Begin::kPresent, Begin::kCopyIn, Begin::kRecompute}[plan.Below(3)];
+       return true;
+     }},
+    {"a recomputation that is called another",
+     [](Case& plan) {
+       Stay* stay = plan.Pick([](const Stay& s) { return s.begin == Begin::kRecompute; });
+       if (!stay) return false;
+       stay->begin = plan.Below(2) == 0 ? Begin::kPresent : Begin::kCompute;
+       return true;
+     }},
+    {"a copy from the host, which has none",
+     [](Case& plan) {
+       Stay* stay = plan.Pick([&](const Stay& s) {
+         const Stay* next = plan.Next(s);
+         return s.end == End::kCopyOut && next && next->begin == Begin::kCopyIn && plan.IsNeededWithin(*next);
+       });
+       if (!stay) return false;
+       stay->end = End::kDrop;
+       return true;
+     }},
+    {"a copy to the host that leaves outside its stay",
+     [](Case& plan) {
+       Stay* stay = plan.Pick([](const Stay& s) { return s.end == End::kCopyOut; });
+       if (!stay) return false;
+       stay->leave = plan.Below(2) == 0 ? stay->from : stay->to + 1;
+       return true;
+     }},
+    {"a copy to the host before a change",
+     [](Case& plan) {
+       for (Stay& stay : plan.schedule.stays) {
+         if (stay.end != End::kCopyOut || plan.Size(stay) == 0) continue;
+         for (Index k = stay.from + 1; k < stay.leave; ++k) {
+           if (!plan.Changes(k, stay.storage)) continue;
+           stay.leave = k;
+           return true;
+         }
+       }
+       return false;
+     }},
+    {"ops in another order",
+     [](Case& plan) {
+       const std::size_t k = plan.Below(plan.schedule.steps.size() - 1);
+       auto& steps = plan.schedule.steps;
+       // Two first runs of neighbouring ops.
+       if (steps[k + 1] != steps[k] + 1 ||
+           std::ranges::find(steps, steps[k]) != steps.begin() + static_cast<std::ptrdiff_t>(k))
+         return false;
+       std::swap(steps[k], steps[k + 1]);
+       return true;
+     }},
+    {"a step is missing",
+     [](Case& plan) {
+       plan.schedule.steps.erase(plan.schedule.steps.begin() +
+                                 static_cast<std::ptrdiff_t>(plan.Below(plan.schedule.steps.size())));
+       return true;
+     }},
+    {"an op that the graph has not",
+     [](Case& plan) {
+       plan.schedule.steps[plan.Below(plan.schedule.steps.size())] =
+           static_cast<Index>(plan.graph.ops.size() + plan.Below(3));
+       return true;
+     }},
+    {"a storage that the graph has not",
+     [](Case& plan) {
+       plan.schedule.stays[plan.Below(plan.schedule.stays.size())].storage =
+           static_cast<Index>(plan.graph.storages.size() + plan.Below(3));
+       return true;
+     }},
+    {"a recomputation runs another op",
+     [](Case& plan) {
+       Stay* stay = plan.Pick([](const Stay& s) { return s.begin == Begin::kRecompute; });
+       if (!stay) return false;
+       Index& op = plan.schedule.steps[stay->from];
+       if (op == 0) return false;
+       --op;
+       return true;
+     }},
+    {"an op that runs again gives other bits",
+     [](Case& plan) {
+       std::vector<bool> ran(plan.graph.ops.size(), false);
+       for (const Index op : plan.schedule.steps) {
+         if (ran[op]) {
+           plan.graph.ops[op].deterministic = false;
+           return true;
+         }
+         ran[op] = true;
+       }
+       return false;
+     }},
+    {"one byte less than the highest address",
+     [](Case& plan) {
+       --plan.budget;
+       return true;
+     }},
+    {"two storages at one address",
+     [](Case& plan) {
+       Stay* stay = plan.Pick([](const Stay&) { return true; });
+       if (!stay) return false;
+       const Stay* other = plan.Pick([&](const Stay& s) { return &s != stay && Meets(s, *stay); });
+       if (!other) return false;
+       // Anywhere in it.
+       const Bytes units = plan.Size(*other) / plan.workload.alignment;
+       stay->address =
+           other->address + plan.workload.alignment * static_cast<Bytes>(plan.Below(static_cast<std::size_t>(units)));
+       return true;
+     }},
+    {"a workspace on a storage",
+     [](Case& plan) {
+       const std::vector<Bytes> workspace = sim::StepWorkspace(plan.workload, plan.schedule);
+       const auto k = static_cast<Index>(plan.Below(workspace.size()));
+       const Stay* stay = plan.Pick([&](const Stay& s) { return s.from <= k && k < s.to; });
+       if (workspace[k] == 0 || !stay) return false;
+       plan.schedule.workspace_address[k] = stay->address;
+       return true;
+     }},
+    {"a workspace without an address",
+     [](Case& plan) {
+       const std::vector<Bytes> workspace = sim::StepWorkspace(plan.workload, plan.schedule);
+       const std::size_t k = plan.Below(workspace.size());
+       if (workspace[k] == 0) return false;
+       plan.schedule.workspace_address[k] = -1;
+       return true;
+     }},
+    {"an address below or beyond memory",
+     [](Case& plan) {
+       Stay* stay = plan.Pick([](const Stay&) { return true; });
+       if (!stay) return false;
+       const Bytes unit = plan.workload.alignment;
+       stay->address = plan.Below(2) == 0 ? -unit : plan.budget - plan.Size(*stay) + unit;
+       return true;
+     }},
+    {"an address that is not a multiple",
+     [](Case& plan) {
+       Stay* stay = plan.Pick([](const Stay&) { return true; });
+       if (!stay || plan.workload.alignment == 1) return false;
+       stay->address += 1 + static_cast<Bytes>(plan.Below(static_cast<std::size_t>(plan.workload.alignment - 1)));
+       return true;
+     }},
+    {"a stay twice",
+     [](Case& plan) {
+       const std::size_t i = plan.Below(plan.schedule.stays.size());
+       const Stay stay = plan.schedule.stays[i];
+       plan.schedule.stays.insert(plan.schedule.stays.begin() + static_cast<std::ptrdiff_t>(i), stay);
+       return true;
+     }},
+    {"stays out of order",
+     [](Case& plan) {
+       const std::size_t i = plan.Below(plan.schedule.stays.size());
+       if (i == 0) return false;
+       std::swap(plan.schedule.stays[i - 1], plan.schedule.stays[i]);
+       return true;
+     }},
+};
+
+// One number changed, or a part lost. May be harmless.
+void Edit(Case& plan) {
+  auto& stays = plan.schedule.stays;
+  Stay& stay = stays[plan.Below(stays.size())];
+  const auto shift = [&](Index value) {
+    return plan.Below(2) == 0 ? value + 1 + static_cast<Index>(plan.Below(2)) : value - std::min<Index>(value, 1);
+  };
+  switch (plan.Below(11)) {
+    case 0: stay.from = shift(stay.from); break;
+    case 1: stay.to = shift(stay.to); break;
+    case 2: stay.leave = shift(stay.leave); break;
+    case 3: stay.begin = static_cast<Begin>(plan.Below(4)); break;
+    case 4: stay.end = static_cast<End>(plan.Below(4)); break;
+    case 5: stay.storage = static_cast<Index>(plan.Below(plan.graph.storages.size())); break;
+    case 6:
+      stay.address += plan.workload.alignment * (plan.Below(2) == 0 ? 1 : -1) * static_cast<Bytes>(1 + plan.Below(30));
+      break;
+    case 7: {
+      const std::size_t i = plan.Below(stays.size());
+      std::swap(stay.address, stays[i].address);
+      break;
+    }
+    case 8: stays.erase(stays.begin() + (&stay - stays.data())); break;
+    case 9:
+      plan.schedule.steps[plan.Below(plan.schedule.steps.size())] =
+          static_cast<Index>(plan.Below(plan.graph.ops.size()));
+      break;
+    default:
+      plan.schedule.workspace_address[plan.Below(plan.schedule.steps.size())] =
+          static_cast<Bytes>(plan.Below(300)) * plan.workload.alignment;
+  }
+  // Most edits would only break the order of the stays.
+  std::ranges::stable_sort(stays, {}, [](const Stay& s) { return std::pair(s.from, s.storage); });
+}
+
+// A valid plan with addresses; nothing: this seed has none.
+std::optional<Case> ValidPlan(const Task& task, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const Preferences preferences = RandomPreferences(task.workload, random);
+  Rollout rollout(task.problem, preferences, /*record=*/true);
+  if (!rollout.Run()) return std::nullopt;
+  Case plan{.workload = task.workload,
+            .graph = task.graph,
+            .schedule = rollout.TakeSchedule(),
+            .budget = 0,
+            .random = std::move(random)};
+  plan.budget = Place(task.workload, plan.schedule);
+  return plan;
+}
+
+Status Verdict(const Case& plan) {
+  return Validate(plan.graph, plan.schedule,
+                  {.budget = plan.budget, .alignment = plan.workload.alignment, .needs_addresses = true});
+}
+
+TEST(BrokenPlans, AreRefused) {
+  std::map<std::string_view, int> refused;
+  const int cases = Cases(1200);
+  for (int seed = 0; seed < cases; ++seed) {
+    const auto task = RandomTask(2'000'000 + static_cast<std::uint64_t>(seed));
+    const std::optional<Case> plan = ValidPlan(*task, static_cast<std::uint64_t>(seed));
+    if (!plan) continue;
+    ASSERT_TRUE(Verdict(*plan));
+    for (const Breakage& breakage : kBreakages) {
+      Case broken = *plan;
+      if (!breakage.apply(broken)) continue;
+      ASSERT_FALSE(Verdict(broken)) << "seed " << seed << ": " << breakage.name;
+      ++refused[breakage.name];
+    }
+  }
+  int all = 0;
+  for (const Breakage& breakage : kBreakages) {
+    EXPECT_GT(refused[breakage.name], 0) << breakage.name;
+    all += refused[breakage.name];
+  }
+  EXPECT_GT(all, 10'000);
+}
+
+TEST(BrokenPlans, EditsAreRefusedOrHarmless) {
+  int refused = 0, harmless = 0;
+  const int cases = Cases(800);
+  for (int seed = 0; seed < cases; ++seed) {
+    const auto task = RandomTask(3'000'000 + static_cast<std::uint64_t>(seed));
+    const std::optional<Case> plan = ValidPlan(*task, static_cast<std::uint64_t>(seed));
+    if (!plan) continue;
+    std::mt19937_64 random(static_cast<std::uint64_t>(seed));
+    for (int i = 0; i < 15; ++i) {
+      Case edited = *plan;
+      edited.random.seed(random());
+      for (std::size_t edits = 1 + edited.Below(2); edits > 0; --edits) Edit(edited);
+      if (!Verdict(edited)) {
+        ++refused;
+        continue;
+      }
+      ++harmless;
+      const std::vector<Bytes> bytes = sim::StepBytes(task->workload, edited.schedule);
+      ASSERT_LE(*std::ranges::max_element(bytes), edited.budget) << "seed " << seed << ", edit " << i;
+      ASSERT_TRUE(GivesTheSame(edited.graph, edited.schedule, task->workload.alignment, edited.budget))
+          << "seed " << seed << ", edit " << i;
+    }
+  }
+  EXPECT_GT(refused, 5 * cases);
+  EXPECT_GT(harmless, cases / 10);
+}
+
+}  // namespace
+}  // namespace ebbtide::plan

@@ -1,0 +1,228 @@
+// The simulator's rules on schedules made by hand, with their arithmetic. The link moves a byte in a nanosecond, and
+// each copy takes one more to begin: 100 bytes are 101 ns.
+#include "sim/simulate.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/sim/hand_graph.h"
+
+namespace ebbtide::sim {
+namespace {
+
+using testing::ElementsAre;
+
+constexpr Link kLink{.to_device = 1e9, .to_host = 1e9, .latency = 0};
+
+// op 0 (10 ns) makes A (100), op 1 (20 ns) B (50) of A, op 2 (40 ns) C (30) of B with a workspace of 7, op 3 (10 ns) D
+// (5) of A and C.
+struct FourOps {
+  FourOps() {
+    const TensorId a = step.Make("a", {}, 100, {.time = 10});
+    const TensorId b = step.Make("b", {a}, 50, {.time = 20});
+    const TensorId c = step.Make("c", {b}, 30, {.time = 40, .workspace = 7});
+    step.Make("d", {a, c}, 5, {.phase = Phase::kBackward, .time = 10});
+  }
+  HandGraph step;
+};
+constexpr Index kA = 0, kB = 1, kC = 2, kD = 3;
+
+TEST(Simulate, NothingMoves) {
+  const Workload workload = FourOps().step.Workload();
+  const Schedule schedule{.steps = {0, 1, 2, 3},
+                          .stays = {{.storage = kA, .from = 0, .to = 4},
+                                    {.storage = kB, .from = 1, .to = 3},
+                                    {.storage = kC, .from = 2, .to = 4},
+                                    {.storage = kD, .from = 3, .to = 4}},
+                          .workspace_address = {}};
+  const Outcome outcome = Simulate(workload, schedule, kLink);
+  EXPECT_EQ(outcome.time, 10 + 20 + 40 + 10);
+  EXPECT_THAT(StepBytes(workload, schedule), ElementsAre(100, 100 + 50, 100 + 50 + 30 + 7, 100 + 30 + 5));
+  EXPECT_EQ(outcome.peak, 187);
+  EXPECT_EQ(outcome.peak_step, 2u);
+  EXPECT_EQ(outcome.wait_for_memory + outcome.wait_for_data + outcome.drain + outcome.recompute, 0);
+  EXPECT_EQ(outcome.host_peak, 0);
+}
+
+TEST(Simulate, ComputeWaitsForMemoryAndForData) {
+  const Workload workload = FourOps().step.Workload();
+  const Schedule schedule{.steps = {0, 1, 2, 3},
+                          .stays = {{.storage = kA, .from = 0, .to = 3, .end = End::kCopyOut, .leave = 2},
+                                    {.storage = kB, .from = 1, .to = 3},
+                                    {.storage = kC, .from = 2, .to = 4},
+                                    {.storage = kA, .from = 3, .to = 4, .begin = Begin::kCopyIn},
+                                    {.storage = kD, .from = 3, .to = 4}},
+                          .workspace_address = {}};
+  const Outcome outcome = Simulate(workload, schedule, kLink, {.keep_timeline = true});
+  // Op 1 ends at 30: the copy runs from 30 to 131. Op 2 ends at 70; A's memory is free at 131, when its copy back is
+  // queued, which arrives at 232. Op 3 runs from 232 to 242.
+  EXPECT_EQ(outcome.wait_for_memory, 131 - 70);
+  EXPECT_EQ(outcome.wait_for_data, 232 - 131);
+  EXPECT_EQ(outcome.time, 242);
+  EXPECT_EQ(outcome.copied_out, 100);
+  EXPECT_EQ(outcome.copied_in, 100);
+  EXPECT_EQ(outcome.host_peak, 100);
+  ASSERT_EQ(outcome.timeline.size(), 6u);  // four ops and two copies
+  EXPECT_EQ(outcome.timeline[2].stream, Stream::kToHost);
+  EXPECT_EQ(outcome.timeline[2].begin, 30);
+  EXPECT_EQ(outcome.timeline[2].end, 131);
+  EXPECT_EQ(outcome.timeline[4].stream, Stream::kToDevice);
+  EXPECT_EQ(outcome.timeline[4].begin, 131);
+}
+
+TEST(Simulate, LatencyAndTwoBandwidths) {
+  const Link link{.to_device = 2e9, .to_host = 0.5e9, .latency = 3};
+  EXPECT_EQ(link.TimeOut(100), 3 + 200 + 1);
+  EXPECT_EQ(link.TimeIn(100), 3 + 50 + 1);
+  EXPECT_EQ(link.TimeIn(0), 3);
+}
+
+// Three storages X (10), Y (20), Z (40), made by ops of 1 ns; a pause of 1000 ns; then Z, X and Y are read.
+struct ThreeStorages {
+  ThreeStorages() {
+    const TensorId x = step.Make("x", {}, 10, {.time = 1});
+    const TensorId y = step.Make("y", {}, 20, {.time = 1});
+    const TensorId z = step.Make("z", {}, 40, {.time = 1});
+    step.Make("pause", {}, 1, {.time = 1000});
+    step.Make("read", {z}, 1, {.phase = Phase::kBackward, .time = 1});
+    step.Make("read", {x}, 1, {.phase = Phase::kBackward, .time = 1});
+    step.Make("read", {y}, 1, {.phase = Phase::kBackward, .time = 1});
+  }
+  // All leave at boundary 3 in the order of `turns`, are gone at 4 and come back at 4.
+  Schedule Swapped(Index turn_x, Index turn_y, Index turn_z) const {
+    const auto out = [](Index s, Index turn) {
+      return Stay{.storage = s, .from = s, .to = 4, .end = End::kCopyOut, .leave = 3, .turn = turn};
+    };
+    const auto in = [](Index s, Index to) { return Stay{.storage = s, .from = 4, .to = to, .begin = Begin::kCopyIn}; };
+    return {.steps = {0, 1, 2, 3, 4, 5, 6},
+            .stays = {out(0, turn_x),
+                      out(1, turn_y),
+                      out(2, turn_z),
+                      {.storage = 3, .from = 3, .to = 4},
+                      in(0, 6),
+                      in(1, 7),
+                      in(2, 5),
+                      {.storage = 4, .from = 4, .to = 5},
+                      {.storage = 5, .from = 5, .to = 6},
+                      {.storage = 6, .from = 6, .to = 7}},
+            .workspace_address = {}};
+  }
+  HandGraph step;
+};
+
+TEST(Simulate, CopiesAtOneBoundaryLeaveInTurnAndComeAsTheyAreNeeded) {
+  const ThreeStorages three;
+  const Workload workload = three.step.Workload();
+  const Outcome outcome = Simulate(workload, three.Swapped(2, 0, 1), kLink, {.keep_timeline = true});
+  std::vector<Index> left, came;
+  std::vector<Nanos> left_at, came_at;
+  for (const Span& span : outcome.timeline) {
+    if (span.stream == Stream::kToHost) left.push_back(span.storage), left_at.push_back(span.end);
+    if (span.stream == Stream::kToDevice) came.push_back(span.storage), came_at.push_back(span.end);
+  }
+  EXPECT_THAT(left, ElementsAre(1, 2, 0));
+  EXPECT_THAT(left_at, ElementsAre(3 + 21, 3 + 21 + 41, 3 + 21 + 41 + 11));  // they are queued at 3
+  EXPECT_THAT(came, ElementsAre(2, 0, 1));                                   // read by ops 4, 5 and 6
+  EXPECT_THAT(came_at, ElementsAre(1003 + 41, 1003 + 41 + 11, 1003 + 41 + 11 + 21));
+  // Each reader waits for its own: Z is there at 1044, read to 1045; X at 1055, read to 1056; Y at 1076, read to 1077.
+  EXPECT_EQ(outcome.time, 1077);
+  EXPECT_EQ(outcome.wait_for_data, 1077 - 1003 - 3);
+  EXPECT_EQ(outcome.wait_for_memory, 0);
+  EXPECT_EQ(outcome.host_peak, 10 + 20 + 40);
+}
+
+TEST(Simulate, CopiesToTheHostAreQueuedBeforeTheBoundaryWaits) {
+  // X leaves at boundary 1 and is awaited at 2; Y leaves at 2: its copy follows X's at once, whatever compute does.
+  const ThreeStorages three;
+  const Workload workload = three.step.Workload();
+  Schedule schedule = three.Swapped(0, 0, 0);
+  schedule.stays[0].leave = 1, schedule.stays[0].to = 2;
+  schedule.stays[1].leave = 2;
+  const Outcome outcome = Simulate(workload, schedule, kLink, {.keep_timeline = true});
+  // X: 1 to 12, awaited when op 1 ends at 2: 10 ns. Y: 12 to 33. Op 2 ends at 13: Z is queued then: 33 to 74.
+  EXPECT_EQ(outcome.wait_for_memory, 10);
+  std::vector<Nanos> begins;
+  for (const Span& span : outcome.timeline) {
+    if (span.stream == Stream::kToHost) begins.push_back(span.begin);
+  }
+  EXPECT_THAT(begins, ElementsAre(1, 12, 33));
+}
+
+TEST(Simulate, HostMemoryIsHeldFromTheCopyToTheLastCopyBack) {
+  // s (100) is made, leaves and comes back twice with a change in between; t (60) leaves once, while s is there.
+  HandGraph step;
+  const TensorId s = step.Make("s", {}, 100, {.time = 1000});                                     // 0
+  const TensorId t = step.Make("t", {}, 60, {.time = 1000});                                      // 1
+  const TensorId changed = step.Change("relu_", {s}, {.phase = Phase::kBackward, .time = 1000});  // 2
+  step.Make("pause", {}, 1, {.phase = Phase::kBackward, .time = 1000});                           // 3
+  step.Make("read", {t}, 1, {.phase = Phase::kBackward, .time = 1000});                           // 4
+  step.Make("read", {changed}, 1, {.phase = Phase::kBackward, .time = 1000});                     // 5
+  const Workload workload = step.Workload();
+  Schedule schedule{.steps = {0, 1, 2, 3, 4, 5},
+                    .stays = {{.storage = 0, .from = 0, .to = 2, .end = End::kCopyOut, .leave = 1},
+                              {.storage = 1, .from = 1, .to = 4, .end = End::kCopyOut, .leave = 3},
+                              {.storage = 0, .from = 2, .to = 6, .begin = Begin::kCopyIn},
+                              {.storage = 2, .from = 3, .to = 4},
+                              {.storage = 1, .from = 4, .to = 5, .begin = Begin::kCopyIn},
+                              {.storage = 3, .from = 4, .to = 5},
+                              {.storage = 4, .from = 5, .to = 6}},
+                    .workspace_address = {}};
+  // s is on the host from 1000 until it has arrived at 2101; t from 3101 on.
+  EXPECT_EQ(Simulate(workload, schedule, kLink).host_peak, 100);
+  // A second copy of s, after its change, is there beside t's.
+  schedule.stays[2].to = 5, schedule.stays[2].end = End::kCopyOut, schedule.stays[2].leave = 3;
+  schedule.stays.insert(schedule.stays.begin() + 6, Stay{.storage = 0, .from = 5, .to = 6, .begin = Begin::kCopyIn});
+  EXPECT_EQ(Simulate(workload, schedule, kLink).host_peak, 160);
+}
+
+TEST(Simulate, RecomputationTakesItsTimeAndASecondCopyTakesItsBytes) {
+  // B is dropped after op 2 and made again by op 1 before op 3, which reads it in this step.
+  HandGraph step;
+  const TensorId a = step.Make("a", {}, 100, {.time = 10});
+  const auto made = step.Run("b", {a}, {50, 8}, {.time = 20, .workspace = 3});
+  step.Make("c", {made[0]}, 30, {.time = 40});
+  step.Make("d", {made[0], made[1]}, 5, {.phase = Phase::kBackward, .time = 10});
+  const Workload workload = step.Workload();
+  const Schedule schedule{.steps = {0, 1, 2, 1, 3},
+                          .stays = {{.storage = 0, .from = 0, .to = 4},
+                                    {.storage = 1, .from = 1, .to = 3, .end = End::kDrop},
+                                    {.storage = 2, .from = 1, .to = 5},
+                                    {.storage = 3, .from = 2, .to = 3},
+                                    {.storage = 1, .from = 3, .to = 5, .begin = Begin::kRecompute},
+                                    {.storage = 4, .from = 4, .to = 5}},
+                          .workspace_address = {}};
+  const Outcome outcome = Simulate(workload, schedule, kLink);
+  EXPECT_EQ(outcome.time, 10 + 20 + 40 + 20 + 10);
+  EXPECT_EQ(outcome.recompute, 20);
+  // Op 1 makes its second output (8) once more beside the one that is there.
+  EXPECT_THAT(StepWorkspace(workload, schedule), ElementsAre(0, 3, 0, 3 + 8, 0));
+  EXPECT_THAT(StepBytes(workload, schedule),
+              ElementsAre(100, 100 + 50 + 8 + 3, 100 + 50 + 8 + 30, 100 + 8 + 50 + 3 + 8, 8 + 50 + 5));
+  EXPECT_EQ(outcome.peak, 188);
+}
+
+TEST(Simulate, TheIterationEndsWithItsLastCopy) {
+  // A copy that no step waits for: no valid plan has one, but the clock goes on.
+  const Workload workload = FourOps().step.Workload();
+  const Schedule schedule{.steps = {0, 1, 2, 3},
+                          .stays = {{.storage = kA, .from = 0, .to = 4},
+                                    {.storage = kB, .from = 1, .to = 3, .end = End::kCopyOut, .leave = 3},
+                                    {.storage = kC, .from = 2, .to = 4},
+                                    {.storage = kB, .from = 3, .to = 4, .begin = Begin::kCopyIn},
+                                    {.storage = kD, .from = 3, .to = 4}},
+                          .workspace_address = {}};
+  const Outcome outcome = Simulate(workload, schedule, kLink);
+  // Op 2 ends at 70, B has left at 121, op 3 runs to 131, B is back at 172.
+  EXPECT_EQ(outcome.time, 172);
+  EXPECT_EQ(outcome.drain, 172 - 131);
+}
+
+TEST(Simulate, NoOps) {
+  const Workload workload = HandGraph().Workload();
+  const Outcome outcome = Simulate(workload, {}, kLink);
+  EXPECT_EQ(outcome.time, 0);
+  EXPECT_EQ(outcome.peak, 0);
+}
+
+}  // namespace
+}  // namespace ebbtide::sim
