@@ -9,7 +9,7 @@ FUZZ_SECONDS ?= 600
 export PYTHON FUZZ_SECONDS
 
 help:
-	@echo 'make demo     models, one model inspected, one training step captured and inspected'
+	@echo 'make demo     models, one inspected, a training step captured, an estimate, the largest batch, a plan'
 	@echo 'make test     the C++ tests and the Python tests'
 	@echo 'make build    the program at build/ebbtide, and build/python with the ebbtide package'
 	@echo 'make bench    benchmarks, each as a ratio against a peer or a bound'
