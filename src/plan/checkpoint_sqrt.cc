@@ -52,7 +52,7 @@ PolicyResult RunCheckpointSqrt(const PolicyInput& input) {
   }
   Segments segments(input.problem, std::move(recomputed));
   if (!segments.Run() || segments.peak() > input.problem.limits.budget) return {};
-  return {.schedule = segments.TakeSchedule()};
+  return Found(segments.TakeSchedule());
 }
 
 }  // namespace ebbtide::plan

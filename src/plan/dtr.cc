@@ -82,7 +82,7 @@ PolicyResult RunDtr(const PolicyInput& input) {
   if (!input.problem.limits.may_recompute) return {};
   Dtr dtr(input.problem);
   if (!dtr.Run()) return {};
-  return {.schedule = dtr.TakeSchedule()};
+  return Found(dtr.TakeSchedule());
 }
 
 }  // namespace ebbtide::plan

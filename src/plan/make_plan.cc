@@ -6,8 +6,21 @@
 #include "graph/hash.h"
 #include "plan/place.h"
 #include "plan/validate.h"
+#include "sim/trim.h"
 
 namespace ebbtide::plan {
+
+namespace {
+
+// Stays as short as they can be for the same time.
+sim::Schedule Trimmed(const Problem& problem, sim::Schedule schedule) {
+  const Nanos time = sim::Simulate(*problem.workload, schedule, problem.link).time;
+  sim::Schedule out = schedule;
+  sim::Trim(*problem.workload, problem.link, out);
+  return sim::Simulate(*problem.workload, out, problem.link).time <= time ? out : schedule;
+}
+
+}  // namespace
 
 Planned MakePlan(const TrainingGraph& graph, const Problem& problem, const Policy& policy, const SearchOptions& search) {
   constexpr int kTries = 6;
@@ -22,7 +35,7 @@ Planned MakePlan(const TrainingGraph& graph, const Problem& problem, const Polic
     if (!result.schedule) return out;
     Plan plan{.graph_name = graph.name, .graph_hash = GraphHash(graph), .policy = std::string(policy.name), .gpu = {},
               .budget = problem.limits.budget, .alignment = workload.alignment, .link = problem.link,
-              .schedule = *std::move(result.schedule)};
+              .schedule = Trimmed(problem, *std::move(result.schedule))};
     const std::vector<Bytes> live = sim::StepBytes(workload, plan.schedule);
     const Bytes live_peak = live.empty() ? 0 : *std::ranges::max_element(live);
     plan.peak = Place(workload, plan.schedule, std::min(problem.limits.budget, live_peak + live_peak / 500));

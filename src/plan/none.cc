@@ -16,7 +16,7 @@ PolicyResult RunNone(const PolicyInput& input) {
     machine.Run(op, false);
     for (const Index s : released[op]) machine.Drop(s, sim::End::kFree);
   }
-  return {.schedule = machine.TakeSchedule()};
+  return Found(machine.TakeSchedule());
 }
 
 }  // namespace ebbtide::plan

@@ -24,6 +24,13 @@ struct PolicyResult {
   std::optional<Preferences> preferences;  // that led to the schedule, where preferences did
 };
 
+// Of a policy that does not search.
+inline PolicyResult Found(sim::Schedule schedule) {
+  PolicyResult out;
+  out.schedule = std::move(schedule);
+  return out;
+}
+
 struct Policy {
   std::string_view name;     // what --policy takes
   std::string_view summary;  // one line

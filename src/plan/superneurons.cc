@@ -100,7 +100,7 @@ PolicyResult RunSuperNeurons(const PolicyInput& input) {
   if (input.problem.workload->ops() == 0 || !input.problem.limits.may_recompute) return {};
   SuperNeurons driver(input);
   if (!driver.Run()) return {};
-  return {.schedule = driver.TakeSchedule()};
+  return Found(driver.TakeSchedule());
 }
 
 }  // namespace ebbtide::plan

@@ -88,7 +88,7 @@ PolicyResult RunVdnn(const PolicyInput& input, bool only_convolutions) {
   if (!input.problem.limits.may_swap) return {};
   Vdnn vdnn(input, Inputs(input, only_convolutions));
   if (!vdnn.Run() || vdnn.peak() > input.problem.limits.budget) return {};
-  return {.schedule = vdnn.TakeSchedule()};
+  return Found(vdnn.TakeSchedule());
 }
 
 }  // namespace

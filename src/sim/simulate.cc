@@ -149,6 +149,7 @@ Outcome Simulate(const Workload& workload, const Schedule& schedule, const Link&
     if (options.keep_timeline) out.timeline.push_back({stream, begin, until, op, storage, repeated});
   };
   for (Index k = 0; k <= steps; ++k) {
+    if (options.keep_timeline) out.boundary.push_back(now);
     auto leavers = leaving.At(k);
     std::ranges::sort(leavers, {}, [&](Index i) { return std::pair(schedule.stays[i].turn, schedule.stays[i].storage); });
     for (const Index i : leavers) {
@@ -163,6 +164,7 @@ Outcome Simulate(const Workload& workload, const Schedule& schedule, const Link&
     for (const Index i : ending.At(k)) released = std::max(released, done[i]);
     out.wait_for_memory += released - now;
     now = released;
+    if (options.keep_timeline) out.released.push_back(now);
     auto comers = entering.At(k);
     std::ranges::sort(comers, {}, [&](Index i) { return std::pair(next_need[i], schedule.stays[i].storage); });
     for (const Index i : comers) {
@@ -190,6 +192,7 @@ Outcome Simulate(const Workload& workload, const Schedule& schedule, const Link&
     out.peak_step = static_cast<Index>(most - bytes.begin());
   }
   out.host_peak = HostPeak(workload, schedule, queued, arrived);
+  if (options.keep_timeline) out.left = std::move(done);
   return out;
 }
 

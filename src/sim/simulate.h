@@ -35,7 +35,11 @@ struct Outcome {
   Nanos wait_for_data = 0;    // ... for copies to the device
   Nanos drain = 0;            // from the last op to the last copy
   Bytes copied_out = 0, copied_in = 0;
-  std::vector<Span> timeline;  // only if asked for
+  // ---- Only if asked for
+  std::vector<Span> timeline;
+  std::vector<Nanos> boundary;  // when compute reaches each
+  std::vector<Nanos> released;  // ... and has waited for the copies to the host that end there
+  std::vector<Nanos> left;      // by stay: when its copy to the host is done; 0 where it has none
 };
 
 struct SimulateOptions {
