@@ -43,6 +43,7 @@ plan::SearchOptions SearchOf(const Flags& flags) {
 
 Result<int> RunPlan(const Flags& flags) {
   if (flags.model.model.empty()) return Fail("expected a MODEL (see ebbtide models)");
+  if (!(flags.time_limit >= 0)) return Fail("--time-limit: expected seconds from 0 on, found {}", flags.time_limit);
   if (!flags.file.empty() && !flags.file.ends_with(".json")) return Fail("-o {}: expected a name that ends in .json", flags.file);
   EBB_ASSIGN_OR_RETURN(const plan::Policy* const policy, plan::FindPolicy(flags.policy));
   EBB_ASSIGN_OR_RETURN(TrainingGraph graph, Load(flags.model, flags.output));

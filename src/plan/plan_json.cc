@@ -84,7 +84,10 @@ class Parser {
         case 4: plan_.policy = in_.String(); break;
         case 5: plan_.gpu = in_.String(); break;
         case 6: plan_.budget = in_.Integer("bytes", 0, kTooLarge); break;
-        case 7: plan_.alignment = in_.Integer("a power of two", 1, 1 << 20); break;
+        case 7:
+          plan_.alignment = in_.Integer("a power of two", 1, 1 << 20);
+          if ((plan_.alignment & (plan_.alignment - 1)) != 0) in_.FailLast("a power of two");
+          break;
         case 8: plan_.link.to_device = Bandwidth(); break;
         case 9: plan_.link.to_host = Bandwidth(); break;
         case 10: plan_.link.latency = in_.Integer("nanoseconds", 0, kTooLarge); break;

@@ -134,6 +134,19 @@ std::vector<Bytes> StepBytes(const Workload& workload, const Schedule& schedule)
   return change;
 }
 
+Bytes Height(const Workload& workload, const Schedule& schedule) {
+  Bytes height = 0;
+  for (const Stay& stay : schedule.stays) {
+    const Bytes bytes = workload.bytes[stay.storage];
+    if (bytes > 0) height = std::max(height, stay.address + bytes);
+  }
+  const std::vector<Bytes> workspace = StepWorkspace(workload, schedule);
+  for (std::size_t k = 0; k < workspace.size(); ++k) {
+    if (workspace[k] > 0) height = std::max(height, schedule.workspace_address[k] + workspace[k]);
+  }
+  return height;
+}
+
 Outcome Simulate(const Workload& workload, const Schedule& schedule, const Link& link, const SimulateOptions& options) {
   Outcome out;
   const Index steps = static_cast<Index>(schedule.steps.size());
