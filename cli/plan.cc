@@ -37,6 +37,7 @@ plan::SearchOptions SearchOf(const Flags& flags) {
   search.threads = flags.output.threads > 0 ? flags.output.threads : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   if (flags.time_limit > 0) {
     const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(flags.time_limit);
+    search.seconds = flags.time_limit;
     search.stop = [end] { return std::chrono::steady_clock::now() >= end; };
   }
   return search;
@@ -61,6 +62,7 @@ Status WriteFiles(const Flags& flags, const report::PlanResult& result) {
 
 Result<int> RunPlan(const Flags& flags) {
   if (flags.model.model.empty()) return Fail("expected a MODEL (see ebbtide models)");
+  if (!(flags.time_limit >= 0)) return Fail("--time-limit: expected seconds from 0 on, found {}", flags.time_limit);
   for (const std::string& file : flags.files) {
     if (!file.ends_with(".json") && !file.ends_with(".txt")) return Fail("-o {}: expected a name that ends in .json, .trace.json or .txt", file);
   }
@@ -80,6 +82,7 @@ Result<int> RunPlan(const Flags& flags) {
   }
   if (flags.compare) {
     for (const plan::Policy& other : plan::Policies()) {
+      if (&other != policy && task->workload.ops() > other.most_ops) continue;
       const plan::Planned planned = &other == policy ? result.planned : plan::MakePlan(task->graph, problem, other, search);
       report::PolicyOutcome outcome{.policy = std::string(other.name), .feasible = planned.plan.has_value()};
       if (planned.plan) outcome.time = planned.plan->time, outcome.peak = planned.plan->peak;

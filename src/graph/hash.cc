@@ -17,14 +17,17 @@ std::string Fingerprint::Hex() const { return fmt::format("{:016x}", state_); }
 
 std::string GraphHash(const TrainingGraph& graph) {
   Fingerprint out;
+  out.Add(static_cast<std::int64_t>(graph.storages.size()));
   for (const Storage& storage : graph.storages) {
     out.Add(storage.bytes);
     out.Add(static_cast<std::int64_t>(storage.kind));
     out.Add(storage.released_after.value);
   }
+  out.Add(static_cast<std::int64_t>(graph.tensors.size()));
   for (const Tensor& tensor : graph.tensors) {
     out.Add(tensor.storage.value);
     out.Add(static_cast<std::int64_t>(tensor.dtype));
+    out.Add(static_cast<std::int64_t>(tensor.shape.size()));
     for (const std::int64_t size : tensor.shape) out.Add(size);
     out.Add(tensor.offset);
   }
@@ -39,6 +42,7 @@ std::string GraphHash(const TrainingGraph& graph) {
     add_ids(op.outputs);
     add_ids(op.mutated);
     out.Add(op.workspace);
+    out.Add(op.deterministic ? 1 : 0);
   }
   add_ids(graph.outputs);
   return out.Hex();

@@ -15,6 +15,7 @@ const std::vector<Policy>& Policies() {
       {"capuchin", "swap what has most free time, then swap or recompute by cost", RunCapuchin},
       {"checkpoint-sqrt", "recompute segments of about sqrt(n) layers", RunCheckpointSqrt},
       {"dtr", "evict by cost, size and staleness, recompute on demand", RunDtr},
+      {"exact", "the best there is, for small graphs: an integer program, or every choice", RunExact, kExactOps},
   };
   return policies;
 }

@@ -35,6 +35,7 @@ struct Policy {
   std::string_view name;     // what --policy takes
   std::string_view summary;  // one line
   PolicyResult (*run)(const PolicyInput& input);
+  std::size_t most_ops = ~std::size_t{0};  // larger graphs are not for it: it would stop early
 };
 
 // In the order in which they are shown.
@@ -42,6 +43,7 @@ const std::vector<Policy>& Policies();
 Result<const Policy*> FindPolicy(std::string_view name);
 
 // ---- One file each
+inline constexpr std::size_t kExactOps = 160;
 PolicyResult RunNone(const PolicyInput& input);
 PolicyResult RunHome(const PolicyInput& input);
 PolicyResult RunVdnnAll(const PolicyInput& input);
@@ -51,5 +53,6 @@ PolicyResult RunSuperNeurons(const PolicyInput& input);
 PolicyResult RunCapuchin(const PolicyInput& input);
 PolicyResult RunCheckpointSqrt(const PolicyInput& input);
 PolicyResult RunDtr(const PolicyInput& input);
+PolicyResult RunExact(const PolicyInput& input);
 
 }  // namespace ebbtide::plan

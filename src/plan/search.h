@@ -21,6 +21,7 @@ struct SearchOptions {
   std::vector<Preferences> start;   // further preferences to begin with
   std::function<void(std::int64_t done, std::int64_t all, Nanos best)> progress;
   std::function<bool()> stop;       // ends the search early
+  double seconds = 0;               // for a solver that cannot be asked: what it has until then; 0: no limit
 };
 
 struct SearchResult {

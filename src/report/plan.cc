@@ -147,7 +147,7 @@ Json SimulateJson(const SimulateResult& result) {
     return out;
   }
   out["time_ns"] = result.outcome.time;
-  out["peak_bytes"] = result.details->peak;
+  out["peak_bytes"] = result.peak;
   out["live_peak_bytes"] = result.outcome.peak;
   out["budget_bytes"] = result.details->budget;
   out.update(OutcomeJson(result.outcome));
@@ -156,7 +156,7 @@ Json SimulateJson(const SimulateResult& result) {
 
 std::string SimulateText(const SimulateResult& result, const Terminal& terminal) {
   if (!result.valid) return fmt::format("{}: {}\n", Paint(Style::kRed, "not valid", terminal), result.why);
-  return fmt::format("valid: {} in {} of {} ({} plain), policy {}\n", Milliseconds(result.outcome.time), FormatBytes(result.details->peak),
+  return fmt::format("valid: {} in {} of {} ({} plain), policy {}\n", Milliseconds(result.outcome.time), FormatBytes(result.peak),
                      FormatBytes(result.details->budget), Milliseconds(result.details->plain_time), result.details->policy);
 }
 

@@ -43,6 +43,7 @@ struct SimulateResult {
   std::string plan;  // the file
   const plan::Plan* details = nullptr;
   sim::Outcome outcome;
+  Bytes peak = 0;  // one past the highest address, whatever the plan says of itself
   bool valid = false;
   std::string why;  // not valid
 };

@@ -105,18 +105,13 @@ std::vector<Bytes> StepWorkspace(const Workload& workload, const Schedule& sched
   const std::vector<bool> again = RunsAgain(workload, schedule);
   std::vector<Bytes> out(schedule.steps.size());
   for (std::size_t k = 0; k < out.size(); ++k) out[k] = workload.workspace[schedule.steps[k]];
-  // Where a storage's maker runs while the storage is there already, it writes a second copy.
-  std::vector<std::vector<Index>> steps_of(workload.ops());
-  for (Index k = 0; k < out.size(); ++k) {
-    if (again[k]) steps_of[schedule.steps[k]].push_back(k);
+  // An op that runs again makes all that it makes: what begins no stay then is made beside, and thrown away.
+  for (std::size_t k = 0; k < out.size(); ++k) {
+    if (!again[k]) continue;
+    for (const Index s : workload.births[schedule.steps[k]]) out[k] += workload.bytes[s];
   }
   for (const Stay& stay : schedule.stays) {
-    const Index maker = workload.born[stay.storage];
-    if (maker == kNone) continue;
-    for (const Index k : steps_of[maker]) {
-      const bool begins_here = stay.from == k && stay.begin == Begin::kRecompute;
-      if (stay.from <= k && k < stay.to && !begins_here) out[k] += workload.bytes[stay.storage];
-    }
+    if (stay.begin == Begin::kRecompute) out[stay.from] -= workload.bytes[stay.storage];
   }
   return out;
 }
@@ -132,6 +127,19 @@ std::vector<Bytes> StepBytes(const Workload& workload, const Schedule& schedule)
   const std::vector<Bytes> workspace = StepWorkspace(workload, schedule);
   for (std::size_t k = 0; k < change.size(); ++k) change[k] += workspace[k];
   return change;
+}
+
+Bytes Height(const Workload& workload, const Schedule& schedule) {
+  Bytes height = 0;
+  for (const Stay& stay : schedule.stays) {
+    const Bytes bytes = workload.bytes[stay.storage];
+    if (bytes > 0) height = std::max(height, stay.address + bytes);
+  }
+  const std::vector<Bytes> workspace = StepWorkspace(workload, schedule);
+  for (std::size_t k = 0; k < workspace.size(); ++k) {
+    if (workspace[k] > 0) height = std::max(height, schedule.workspace_address[k] + workspace[k]);
+  }
+  return height;
 }
 
 Outcome Simulate(const Workload& workload, const Schedule& schedule, const Link& link, const SimulateOptions& options) {

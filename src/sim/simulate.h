@@ -51,7 +51,9 @@ Outcome Simulate(const Workload& workload, const Schedule& schedule, const Link&
 
 // Device memory during each step.
 std::vector<Bytes> StepBytes(const Workload& workload, const Schedule& schedule);
-// Workspace of each step: the op's own, and where an op runs again, the second copies of what it makes that is still there.
+// One past the highest address in use. The schedule is placed.
+Bytes Height(const Workload& workload, const Schedule& schedule);
+// Workspace of each step: the op's own, and where an op runs again, what it makes that begins no stay then.
 std::vector<Bytes> StepWorkspace(const Workload& workload, const Schedule& schedule);
 
 }  // namespace ebbtide::sim

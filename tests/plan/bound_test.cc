@@ -5,7 +5,9 @@
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 
+#include "plan/checkmate.h"
 #include "plan/linear.h"
+#include "plan/validate.h"
 #include "sim/simulate.h"
 #include "tests/plan/random_plans.h"
 
@@ -77,7 +79,7 @@ void CheckBelow(const Task& task, Nanos bound, const sim::Schedule& schedule, st
 
 TEST(BoundTest, IsBelowRandomSchedules) {
   int bounded = 0, schedules = 0;
-  const int cases = Cases(1500);
+  const int cases = Cases(600);
   for (int i = 0; i < cases; ++i) {
     const auto seed = static_cast<std::uint64_t>(i) + 1;
     const auto task = RandomTask(seed);
@@ -112,6 +114,52 @@ TEST(BoundTest, IsBelowEveryPolicy) {
       if (result.schedule) ASSERT_NO_FATAL_FAILURE(CheckBelow(*task, bound, *result.schedule, policy.name, seed));
     }
   }
+}
+
+// ---- Against the best there is
+
+// What Checkmate's program proves to be best is valid and above the bound. It runs ops again in the graph's order and
+// at most once before each op, so that now and then a search finds better.
+TEST(ExactTest, TheIntegerProgramIsValidAndRarelyBeaten) {
+  const int cases = Cases(16);
+  int proved = 0, beaten = 0;
+  for (int i = 0; i < cases; ++i) {
+    const auto seed = static_cast<std::uint64_t>(i) + 1;
+    const auto task = RandomTask(seed);
+    if (task->workload.ops() > 28) continue;
+    Limits limits = task->problem.limits;
+    limits.may_swap = false;
+    limits.may_recompute = true;
+    const Problem problem = MakeProblem(task->workload, task->problem.link, limits);
+    const CheckmateResult best = Checkmate(problem, {.most_nodes = 50});
+    const PolicyResult found = RunHome({.graph = task->graph, .problem = problem, .search = {.evaluations = 200}});
+    if (!best.proved) continue;
+    ++proved;
+    if (!best.schedule) {
+      beaten += found.schedule.has_value();
+      continue;
+    }
+    const Status valid =
+        Validate(task->graph, *best.schedule,
+                 {.budget = limits.budget, .alignment = task->workload.alignment, .needs_addresses = false});
+    EXPECT_TRUE(valid) << "seed " << seed << ": " << valid.error().message;
+    const Nanos time = sim::Simulate(task->workload, *best.schedule, problem.link).time;
+    EXPECT_LE(LowerBound(problem), time) << "seed " << seed;
+    beaten += found.schedule && sim::Simulate(task->workload, *found.schedule, problem.link).time < time;
+  }
+  EXPECT_GT(proved, cases / 8);
+  EXPECT_LE(beaten, proved / 5);
+}
+
+// The example above has 300 bytes at best when a is made again, 10 ns.
+TEST(ExactTest, MakesTheCheapestAgain) {
+  const sim::Workload workload = TwoIdle();
+  const Problem problem = MakeProblem(workload, {}, {.budget = 300, .may_swap = false});
+  const CheckmateResult result = Checkmate(problem, {});
+  ASSERT_TRUE(result.proved && result.schedule);
+  EXPECT_EQ(result.schedule->steps, (std::vector<Index>{0, 1, 2, 0, 3}));
+  EXPECT_FALSE(Checkmate(problem, {.better_than = 50}).schedule);
+  EXPECT_TRUE(Checkmate(problem, {.better_than = 51}).schedule);
 }
 
 }  // namespace
