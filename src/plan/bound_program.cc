@@ -361,8 +361,8 @@ class Program {
   Grid on_host_;            // the host has had a copy by the end of stage k
 };
 
-// Presences that the solver can cope with in a few seconds.
-constexpr std::size_t kMostPresences = 5000;
+// Presences that the solver can cope with in a few seconds; with swaps each brings more columns.
+constexpr std::size_t kMostPresences = 6000, kMostWithSwaps = 2500;
 
 }  // namespace
 
@@ -370,8 +370,9 @@ Nanos BoundFromProgram(const Problem& problem, const BoundOptions& options) {
   if (*std::ranges::max_element(problem.live) <= problem.limits.budget) return problem.clock.back();
   std::size_t moments = options.moments;
   if (moments == 0) {
-    for (moments = 24; moments > 2; --moments) {
-      if (Program(problem, options, moments).Size() <= kMostPresences) break;
+    const std::size_t most = problem.limits.may_swap ? kMostWithSwaps : kMostPresences;
+    for (moments = problem.limits.may_swap ? 10 : 24; moments > 4; --moments) {
+      if (Program(problem, options, moments).Size() <= most) break;
     }
   }
   return Program(problem, options, moments).Run();
