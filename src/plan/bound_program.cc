@@ -29,6 +29,31 @@ struct Stages {
   int count() const { return static_cast<int>(ops.size()); }
 };
 
+// The moments, and some before and behind them: copies must be done before the uses that wait for them, long after
+// memory was last short, and are not begun before what they copy is made.
+std::vector<Index> Surround(const Problem& problem, std::vector<Index> moments) {
+  if (moments.empty()) return moments;
+  const sim::Workload& workload = *problem.workload;
+  const Index first = moments.front(), last = moments.back();
+  Index end = last;  // the last use of what is idle when memory was last short
+  for (Index s = 0; s < workload.storages(); ++s) {
+    if (workload.born[s] == kNone || workload.born[s] >= last || workload.uses[s].empty()) continue;
+    end = std::max(end, workload.uses[s].back());
+  }
+  const auto add_at = [&](Nanos time) {
+    moments.push_back(static_cast<Index>(std::ranges::lower_bound(problem.clock, time) - problem.clock.begin()));
+  };
+  for (const int part : {1, 2}) {
+    add_at(problem.clock[first] * part / 3);
+    add_at(problem.clock[last] + (problem.clock[end] - problem.clock[last]) * part / 3);
+  }
+  moments.push_back(end + 1);
+  std::ranges::sort(moments);
+  moments.erase(std::unique(moments.begin(), moments.end()), moments.end());
+  std::erase_if(moments, [&](Index op) { return op >= workload.ops(); });
+  return moments;
+}
+
 // Columns by (item, stage); -1: there is none.
 class Grid {
  public:
@@ -48,7 +73,9 @@ class Program {
         options_(options),
         plain_(std::max(1.0, static_cast<double>(problem.clock.back()))),
         budget_(std::max(1.0, static_cast<double>(problem.limits.budget))),
-        stages_(ShortMoments(problem, moments), workload_.ops()),
+        stages_(problem.limits.may_swap ? Surround(problem, ShortMoments(problem, moments))
+                                        : ShortMoments(problem, moments),
+                workload_.ops()),
         writers_(sim::Transpose(workload_.changes, workload_.storages())),
         may_run_again_(MayRunAgain(problem)),
         present_(workload_.storages(), stages_.count()),
