@@ -29,6 +29,31 @@ struct Stages {
   int count() const { return static_cast<int>(ops.size()); }
 };
 
+// The moments, and some before and behind them: copies must be done before the uses that wait for them, long after
+// memory was last short, and are not begun before what they copy is made.
+std::vector<Index> Surround(const Problem& problem, std::vector<Index> moments) {
+  if (moments.empty()) return moments;
+  const sim::Workload& workload = *problem.workload;
+  const Index first = moments.front(), last = moments.back();
+  Index end = last;  // the last use of what is idle when memory was last short
+  for (Index s = 0; s < workload.storages(); ++s) {
+    if (workload.born[s] == kNone || workload.born[s] >= last || workload.uses[s].empty()) continue;
+    end = std::max(end, workload.uses[s].back());
+  }
+  const auto add_at = [&](Nanos time) {
+    moments.push_back(static_cast<Index>(std::ranges::lower_bound(problem.clock, time) - problem.clock.begin()));
+  };
+  for (const int part : {1, 2}) {
+    add_at(problem.clock[first] * part / 3);
+    add_at(problem.clock[last] + (problem.clock[end] - problem.clock[last]) * part / 3);
+  }
+  moments.push_back(end + 1);
+  std::ranges::sort(moments);
+  moments.erase(std::unique(moments.begin(), moments.end()), moments.end());
+  std::erase_if(moments, [&](Index op) { return op >= workload.ops(); });
+  return moments;
+}
+
 // Columns by (item, stage); -1: there is none.
 class Grid {
  public:
@@ -48,7 +73,9 @@ class Program {
         options_(options),
         plain_(std::max(1.0, static_cast<double>(problem.clock.back()))),
         budget_(std::max(1.0, static_cast<double>(problem.limits.budget))),
-        stages_(ShortMoments(problem, moments), workload_.ops()),
+        stages_(problem.limits.may_swap ? Surround(problem, ShortMoments(problem, moments))
+                                        : ShortMoments(problem, moments),
+                workload_.ops()),
         writers_(sim::Transpose(workload_.changes, workload_.storages())),
         may_run_again_(MayRunAgain(problem)),
         present_(workload_.storages(), stages_.count()),
@@ -361,8 +388,8 @@ class Program {
   Grid on_host_;            // the host has had a copy by the end of stage k
 };
 
-// Presences that the solver can cope with in a few seconds.
-constexpr std::size_t kMostPresences = 5000;
+// Presences that the solver can cope with in a few seconds; with swaps each brings more columns.
+constexpr std::size_t kMostPresences = 6000, kMostWithSwaps = 2500;
 
 }  // namespace
 
@@ -370,8 +397,9 @@ Nanos BoundFromProgram(const Problem& problem, const BoundOptions& options) {
   if (*std::ranges::max_element(problem.live) <= problem.limits.budget) return problem.clock.back();
   std::size_t moments = options.moments;
   if (moments == 0) {
-    for (moments = 24; moments > 2; --moments) {
-      if (Program(problem, options, moments).Size() <= kMostPresences) break;
+    const std::size_t most = problem.limits.may_swap ? kMostWithSwaps : kMostPresences;
+    for (moments = problem.limits.may_swap ? 10 : 24; moments > 4; --moments) {
+      if (Program(problem, options, moments).Size() <= most) break;
     }
   }
   return Program(problem, options, moments).Run();

@@ -20,50 +20,73 @@ sim::Schedule Trimmed(const Problem& problem, sim::Schedule schedule) {
   return sim::Simulate(*problem.workload, out, problem.link).time <= time ? out : schedule;
 }
 
+Plan Described(const TrainingGraph& graph, const Problem& problem, const Policy& policy, sim::Schedule schedule) {
+  Plan plan;
+  plan.graph_name = graph.name;
+  plan.graph_hash = GraphHash(graph);
+  plan.policy = std::string(policy.name);
+  plan.budget = problem.limits.budget;
+  plan.alignment = problem.workload->alignment;
+  plan.link = problem.link;
+  plan.schedule = std::move(schedule);
+  return plan;
+}
+
+void Finish(const TrainingGraph& graph, const Problem& problem, Plan plan, Planned& out) {
+  const sim::Workload& workload = *problem.workload;
+  out.outcome = sim::Simulate(workload, plan.schedule, problem.link, {.keep_timeline = true});
+  plan.time = out.outcome.time;
+  plan.plain_time = sim::PlainTime(workload);
+  plan.plain_peak = sim::PlainPeak(workload);
+  // A policy that breaks the rules is a fault of ours, not of the input.
+  if (const Status valid = CheckPlan(plan, graph); !valid) {
+    throw std::logic_error(fmt::format("policy {}: {}", plan.policy, valid.error().message));
+  }
+  out.plan = std::move(plan);
+}
+
 }  // namespace
 
 Planned MakePlan(const TrainingGraph& graph, const Problem& problem, const Policy& policy, const SearchOptions& search) {
   constexpr int kTries = 6;
   const sim::Workload& workload = *problem.workload;
   Planned out;
+  if (Floor(problem) > problem.limits.budget) return out;
   Problem asked = problem;
   SearchOptions options = search;
   for (int i = 0; i < kTries; ++i) {
     PolicyResult result = policy.run({.graph = graph, .problem = asked, .search = options});
     out.stopped_early = result.stopped_early;
     out.evaluations += result.evaluations;
-    if (!result.schedule) return out;
-    Plan plan{.graph_name = graph.name, .graph_hash = GraphHash(graph), .policy = std::string(policy.name), .gpu = {},
-              .budget = problem.limits.budget, .alignment = workload.alignment, .link = problem.link,
-              .schedule = Trimmed(problem, *std::move(result.schedule))};
+    if (!result.schedule) break;
+    Plan plan = Described(graph, problem, policy, Trimmed(problem, *std::move(result.schedule)));
     const std::vector<Bytes> live = sim::StepBytes(workload, plan.schedule);
     const Bytes live_peak = live.empty() ? 0 : *std::ranges::max_element(live);
     plan.peak = Place(workload, plan.schedule, std::min(problem.limits.budget, live_peak + live_peak / 500));
     if (plan.peak <= problem.limits.budget) {
-      out.outcome = sim::Simulate(workload, plan.schedule, problem.link, {.keep_timeline = true});
-      plan.time = out.outcome.time;
-      plan.plain_time = sim::PlainTime(workload);
-      plan.plain_peak = sim::PlainPeak(workload);
-      // A policy that breaks the rules is a fault of ours, not of the input.
-      if (const Status valid = CheckPlan(plan, graph); !valid) {
-        throw std::logic_error(fmt::format("policy {}: {}", policy.name, valid.error().message));
-      }
-      out.plan = std::move(plan);
+      Finish(graph, problem, std::move(plan), out);
       return out;
     }
     // A little less; what was found is a good place to go on from.
     asked.limits.budget -= std::max(plan.peak - problem.limits.budget, problem.limits.budget / 1000);
     if (result.preferences) options.start = {*std::move(result.preferences)};
   }
+  // Where the search comes to nothing, what needs least memory may still fit.
+  if (policy.run != RunHome) return out;
+  Minimum minimum = FindMinimum(problem);
+  if (minimum.found > problem.limits.budget) return out;
+  Plan plan = Described(graph, problem, policy, std::move(minimum.schedule));
+  plan.peak = minimum.found;
+  Finish(graph, problem, std::move(plan), out);
   return out;
 }
 
 Minimum FindMinimum(const Problem& problem) {
   Minimum out;
   const sim::Workload& workload = *problem.workload;
-  out.floor = Floor(problem);
-  if (!problem.needed.empty()) out.op = OpId(static_cast<std::size_t>(std::ranges::max_element(problem.needed) - problem.needed.begin()));
+  out.floor = Floor(problem, &out.op);
   Problem trial = problem;
+  Preferences frugal = Neutral(workload);
   const auto works = [&](Bytes budget) {
     trial.limits.budget = budget;
     for (const double power : {1.0, 2.0, 0.5}) {
@@ -73,7 +96,9 @@ Minimum FindMinimum(const Problem& problem) {
         std::ranges::fill(preferences.choice, choice);
         preferences.distance_power = power;
         preferences.batch = 8;
-        if (Evaluate(trial, preferences) != kInfeasible) return true;
+        if (Evaluate(trial, preferences) == kInfeasible) continue;
+        frugal = std::move(preferences);
+        return true;
       }
     }
     return false;
@@ -84,7 +109,12 @@ Minimum FindMinimum(const Problem& problem) {
     const Bytes middle = low + (high - low) / 2;
     (works(middle) ? high : low) = middle;
   }
-  out.found = high;
+  // The budget that works without addresses gives a schedule; where its addresses reach is what it takes.
+  works(high);
+  Rollout rollout(trial, frugal, /*record=*/true);
+  rollout.Run();
+  out.schedule = Trimmed(problem, rollout.TakeSchedule());
+  out.found = Place(workload, out.schedule, high);
   return out;
 }
 

@@ -21,12 +21,14 @@ struct Planned {
 // The plan has passed Validate.
 Planned MakePlan(const TrainingGraph& graph, const Problem& problem, const Policy& policy, const SearchOptions& search);
 
-// The smallest budget for which the home policy's rules find a schedule, and what no plan can do without.
+// The smallest budget for which the home policy's rules find a plan, and what no plan can do without.
 struct Minimum {
-  Bytes found = 0;
+  Bytes found = 0;         // addresses included: the home policy has a plan for this budget and any above it
+  sim::Schedule schedule;  // that takes `found`, with addresses
   Bytes floor = 0;
   OpId op;  // the op that needs `floor`
 };
+// Does not depend on the budget of the problem.
 Minimum FindMinimum(const Problem& problem);
 
 }  // namespace ebbtide::plan

@@ -98,7 +98,7 @@ Problem MakeProblem(const sim::Workload& workload, const sim::Link& link, const 
   return out;
 }
 
-Bytes Floor(const Problem& problem) {
+Bytes Floor(const Problem& problem, OpId* op) {
   const sim::Workload& workload = *problem.workload;
   // What is there throughout: the present state, unless it may be swapped.
   Bytes fixed = 0;
@@ -109,11 +109,14 @@ Bytes Floor(const Problem& problem) {
     fixed += workload.bytes[s];
   }
   Bytes most = fixed;
-  for (std::size_t op = 0; op < workload.ops(); ++op) {
-    Bytes also = 0;
-    for (const Index s : workload.needs[op]) also += is_fixed[s] ? 0 : workload.bytes[s];
-    for (const Index s : workload.births[op]) also += is_fixed[s] ? 0 : workload.bytes[s];
-    most = std::max(most, fixed + also + workload.workspace[op]);
+  if (op && workload.ops() > 0) *op = OpId(0);
+  for (std::size_t i = 0; i < workload.ops(); ++i) {
+    Bytes also = workload.workspace[i];
+    for (const Index s : workload.needs[i]) also += is_fixed[s] ? 0 : workload.bytes[s];
+    for (const Index s : workload.births[i]) also += is_fixed[s] ? 0 : workload.bytes[s];
+    if (fixed + also <= most) continue;
+    most = fixed + also;
+    if (op) *op = OpId(i);
   }
   return most;
 }

@@ -50,6 +50,7 @@ struct Problem {
 Problem MakeProblem(const sim::Workload& workload, const sim::Link& link, const Limits& limits);
 
 // No plan needs less: the largest op with what it touches, beside what can neither be moved nor made again.
-Bytes Floor(const Problem& problem);
+// `op`, where it is given: the op that needs it.
+Bytes Floor(const Problem& problem, OpId* op = nullptr);
 
 }  // namespace ebbtide::plan

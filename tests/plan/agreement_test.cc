@@ -7,9 +7,9 @@
 
 #include "graph/check.h"
 #include "plan/evaluate.h"
-#include "plan/place.h"
 #include "plan/validate.h"
 #include "sim/simulate.h"
+#include "sim/trim.h"
 #include "tests/plan/memory_model.h"
 #include "tests/plan/random_plans.h"
 
@@ -45,7 +45,7 @@ void ExpectRight(const Task& task, sim::Schedule& schedule) {
   if (!limits.may_recompute) {
     ASSERT_EQ(schedule.steps.size(), workload.ops());
   }
-  const Bytes height = Place(workload, schedule);
+  const Bytes height = GiveAddresses(workload, schedule);
   ASSERT_GE(height, outcome.peak);
   const Status placed = validate(height, true);
   ASSERT_TRUE(placed) << placed.error().message;
@@ -74,7 +74,12 @@ TEST(Agreement, RolloutsOfAnyPreferences) {
     sim::Schedule schedule = rollout.TakeSchedule();
     ExpectRight(*task, schedule);
     if (HasFatalFailure()) return;
-    ASSERT_LE(sim::Simulate(task->workload, schedule, task->problem.link).time, time);
+    const Nanos simulated = sim::Simulate(task->workload, schedule, task->problem.link).time;
+    ASSERT_LE(simulated, time);
+    // Shorter stays are as right, and take as long or less.
+    sim::Trim(task->workload, task->problem.link, schedule);
+    ExpectRight(*task, schedule);
+    if (HasFatalFailure()) return;
   }
   EXPECT_GT(feasible, cases / 2);
 }
@@ -85,6 +90,7 @@ TEST(Agreement, EveryPolicy) {
   for (int seed = 0; seed < cases; ++seed) {
     const auto task = RandomTask(1'000'000 + static_cast<std::uint64_t>(seed));
     for (const Policy& policy : Policies()) {
+      if (policy.name == "exact" && seed % 30 != 0) continue;  // it takes its time
       SCOPED_TRACE(testing::Message() << "seed " << seed << ", policy " << policy.name);
       PolicyInput input{.graph = task->graph, .problem = task->problem, .search = {}};
       input.search.evaluations = 40;

@@ -52,11 +52,12 @@ TEST(BoundTest, EnoughMemoryTakesThePlainTime) { EXPECT_EQ(BoundOf(400, true, tr
 // a is made again: 10 ns more.
 TEST(BoundTest, RecomputeOnlyTakesTheCheapestBytes) { EXPECT_EQ(BoundOf(300, false, true), 50); }
 
-// The copy back begins when op 2 has ended, after 35 ns, and takes 11.
-TEST(BoundTest, SwapOnlyWaitsForTheCopyBack) { EXPECT_EQ(BoundOf(300, true, false), 46); }
+// The copy back begins when op 2 has ended, after 35 ns, and takes 11; op 3 then takes 5.
+TEST(BoundTest, SwapOnlyWaitsForTheCopyBack) { EXPECT_EQ(BoundOf(300, true, false), 51); }
 
-// Of a, x is swapped and the rest made again: 35 + max(5 + 10 (1 - x), 11 x), which is least, 42.86, at x = 15/21.
-TEST(BoundTest, BothAreMixed) { EXPECT_EQ(BoundOf(300, true, true), 43); }
+// Of a, x is swapped and the rest made again, before op 3: 35 + max(10 (1 - x), 11 x) + 5, which is least, 45.24, at
+// x = 10/21.
+TEST(BoundTest, BothAreMixed) { EXPECT_EQ(BoundOf(300, true, true), 46); }
 
 // x + y >= 1 and x <= 1/4 (as -x >= -1/4) with costs 1 and 3: 1/4 + 3 * 3/4 = 5/2.
 TEST(LinearTest, CertifiesTheLeastCost) {

@@ -8,7 +8,6 @@
 #include <map>
 #include <string_view>
 
-#include "plan/place.h"
 #include "plan/validate.h"
 #include "sim/simulate.h"
 #include "tests/plan/memory_model.h"
@@ -309,7 +308,7 @@ std::optional<Case> ValidPlan(const Task& task, std::uint64_t seed) {
             .schedule = rollout.TakeSchedule(),
             .budget = 0,
             .random = std::move(random)};
-  plan.budget = Place(task.workload, plan.schedule);
+  plan.budget = GiveAddresses(task.workload, plan.schedule);
   return plan;
 }
 

@@ -1,6 +1,9 @@
 #include "tests/plan/random_plans.h"
 
+#include <algorithm>
 #include <cstdlib>
+
+#include "plan/place.h"
 
 namespace ebbtide::plan {
 
@@ -44,6 +47,10 @@ Preferences RandomPreferences(const sim::Workload& workload, std::mt19937_64& ra
   out.distance_power = std::uniform_real_distribution<double>(0, 3)(random);
   out.batch = std::uniform_real_distribution<double>(0, 8)(random);
   return out;
+}
+
+Bytes GiveAddresses(const sim::Workload& workload, sim::Schedule& schedule) {
+  return Place(workload, schedule, /*enough=*/kTooLarge);
 }
 
 int Cases(int quick) {

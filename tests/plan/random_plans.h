@@ -21,6 +21,9 @@ struct Task {
 std::unique_ptr<Task> RandomTask(std::uint64_t seed);
 Preferences RandomPreferences(const sim::Workload& workload, std::mt19937_64& random);
 
+// Places all stays and workspaces. One past the highest address.
+Bytes GiveAddresses(const sim::Workload& workload, sim::Schedule& schedule);
+
 // As many cases as a quick test can afford, or EBBTIDE_SOAK of them.
 int Cases(int quick);
 

@@ -1,0 +1,141 @@
+// The small parts of planning: maxima of ranges, forecasts, chains, what follows from a problem.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+#include "plan/chains.h"
+#include "plan/forecast.h"
+#include "plan/make_plan.h"
+#include "plan/problem.h"
+#include "tests/plan/random_plans.h"
+#include "tests/sim/hand_graph.h"
+
+namespace ebbtide::plan {
+namespace {
+
+using testing::ElementsAre;
+
+constexpr sim::Link kLink{.to_device = 1e9, .to_host = 1e9, .latency = 0};
+
+RC_GTEST_PROP(RangeMax, EqualsTheNaiveOne, ()) {
+  const auto values = *rc::gen::nonEmpty(rc::gen::container<std::vector<Bytes>>(rc::gen::inRange<Bytes>(-1000, 1000)));
+  const RangeMax most(values);
+  for (std::size_t from = 0; from < values.size(); ++from) {
+    for (std::size_t to = from + 1; to <= values.size(); ++to) {
+      const auto begin = values.begin() + static_cast<std::ptrdiff_t>(from);
+      const auto end = values.begin() + static_cast<std::ptrdiff_t>(to);
+      RC_ASSERT(most(from, to) == *std::max_element(begin, end));
+    }
+  }
+}
+
+RC_GTEST_PROP(Forecast, EqualsAnArray, (std::uint64_t seed)) {
+  auto values = *rc::gen::nonEmpty(rc::gen::container<std::vector<Bytes>>(rc::gen::inRange<Bytes>(-1000, 1000)));
+  std::mt19937_64 random(seed);
+  const auto below = [&](std::size_t n) { return std::uniform_int_distribution<std::size_t>(0, n - 1)(random); };
+  Forecast forecast(values);
+  for (int i = 0; i < 40; ++i) {
+    const std::size_t from = below(values.size());
+    if (below(2) == 0) {
+      const Bytes bytes = static_cast<Bytes>(below(400)) - 200;
+      forecast.Add(static_cast<Index>(from), bytes);
+      for (std::size_t k = from; k < values.size(); ++k) values[k] += bytes;
+    } else {
+      const std::size_t to = from + 1 + below(values.size() - from);
+      const auto begin = values.begin() + static_cast<std::ptrdiff_t>(from);
+      const auto end = values.begin() + static_cast<std::ptrdiff_t>(to);
+      RC_ASSERT(forecast.Most(static_cast<Index>(from), static_cast<Index>(to)) == *std::max_element(begin, end));
+    }
+  }
+}
+
+TEST(Chains, CostsAddUpAndLeaveWithTheirMembers) {
+  Chains chains(4);
+  chains.Add(0, 5);
+  chains.Add(1, 7);
+  chains.Add(2, 11);
+  chains.Join(0, 1);
+  EXPECT_EQ(chains.CostOf(chains.GroupOf(0)), 5 + 7);
+  EXPECT_EQ(chains.CostOf(chains.GroupOf(2)), 11);
+  EXPECT_NE(chains.GroupOf(0), chains.GroupOf(2));
+  chains.Join(1, 2);
+  chains.Join(0, 2);  // they are together already
+  EXPECT_EQ(chains.CostOf(chains.GroupOf(0)), 5 + 7 + 11);
+  chains.Remove(1, 7);
+  EXPECT_FALSE(chains.Has(1));
+  EXPECT_EQ(chains.GroupOf(0), chains.GroupOf(2));  // as if it still linked them
+  EXPECT_EQ(chains.CostOf(chains.GroupOf(2)), 5 + 11);
+  chains.Add(1, 7);  // alone, until it is joined again
+  EXPECT_EQ(chains.CostOf(chains.GroupOf(1)), 7);
+}
+
+// p (1000) is there throughout; a (100) of p, b (50) of a, with a workspace of 8; backward reads a and b, then a.
+HandGraph SmallStep() {
+  HandGraph step;
+  const TensorId p = step.Present(1000);
+  const TensorId a = step.Make("a", {p}, 100, {.time = 10});
+  const TensorId b = step.Make("b", {a}, 50, {.time = 20, .workspace = 8});
+  step.Make("c", {}, 200, {.time = 40});
+  step.Make("d", {a, b}, 6, {.phase = Phase::kBackward, .time = 80});
+  step.Make("e", {a}, 2, {.phase = Phase::kBackward, .time = 160});
+  return step;
+}
+
+TEST(Problem, WhatFollowsFromAStep) {
+  const sim::Workload workload = SmallStep().Workload();
+  const Problem problem = MakeProblem(workload, kLink, {});
+  EXPECT_THAT(problem.clock, ElementsAre(0, 10, 30, 70, 150, 310));
+  EXPECT_THAT(problem.again, ElementsAre(0, 10, 20, 40, 80, 160));
+  EXPECT_THAT(problem.needed, ElementsAre(1100, 158, 200, 156, 102));
+  EXPECT_THAT(problem.live, ElementsAre(1100, 1158, 1350, 1156, 1102));
+  EXPECT_THAT(problem.before, ElementsAre(1000, 1100, 1150, 1150, 1100));
+  // a is used by ops 0, 1, 3 and 4: from 30 to 70 is its longest rest. p is used once.
+  EXPECT_EQ(problem.longest_gap[1], 3u);
+  EXPECT_EQ(problem.longest_gap[0], sim::kNone);
+  EXPECT_EQ(problem.most_live(0, 5), 1350);
+}
+
+TEST(Problem, NoPlanNeedsLessThanTheFloor) {
+  const sim::Workload workload = SmallStep().Workload();
+  // c alone beside p.
+  EXPECT_EQ(Floor(MakeProblem(workload, kLink, {})), 1000 + 200);
+}
+
+TEST(Minimum, IsFoundAndNamesItsOp) {
+  const HandGraph step = SmallStep();
+  const sim::Workload workload = step.Workload();
+  const Minimum minimum = FindMinimum(MakeProblem(workload, kLink, {}));
+  EXPECT_EQ(minimum.floor, 1200);
+  EXPECT_EQ(minimum.found, 1200);  // a and b are swapped or made again
+  EXPECT_EQ(minimum.op, OpId(2));
+}
+
+TEST(Minimum, WorksWithAddresses) {
+  int tried = 0;
+  for (std::uint64_t seed = 0; seed < 2; ++seed) {
+    const auto task = RandomTask(4'000'000 + seed);
+    const Minimum minimum = FindMinimum(task->problem);
+    ASSERT_GE(minimum.found, minimum.floor);
+    Problem problem = task->problem;
+    problem.limits.budget = minimum.found;
+    SearchOptions search;
+    search.evaluations = 60;
+    const Planned planned = MakePlan(task->graph, problem, **FindPolicy("home"), search);
+    tried += planned.plan.has_value() ? 1 : 0;
+    EXPECT_TRUE(planned.plan) << "seed " << seed << ": floor " << minimum.floor << ", found " << minimum.found;
+  }
+  EXPECT_GT(tried, 0);
+}
+
+TEST(Policies, AreFoundByNameAndTheNearestIsNamed) {
+  for (const Policy& policy : Policies()) EXPECT_EQ(*FindPolicy(policy.name), &policy);
+  const auto none = FindPolicy("capuchins");
+  ASSERT_FALSE(none);
+  EXPECT_NE(none.error().message.find("capuchin?"), std::string::npos) << none.error().message;
+}
+
+}  // namespace
+}  // namespace ebbtide::plan
