@@ -175,7 +175,7 @@ class Packer {
   // No packing of the goal was found: halves the way to it as long as that succeeds.
   void Approach() {
     Bytes failed = goal_;
-    while (!limits_.Over() && result_.height - failed > result_.lower_bound / 1000) {
+    while (!limits_.Over() && result_.height - failed > std::max<Bytes>(result_.lower_bound / 1000, 1)) {
       const Bytes middle = failed + (result_.height - failed) / 2;
       if (!SearchAt(middle, std::max<std::int64_t>(kFirstSlice, options_.evaluations / 20))) failed = middle;
     }
