@@ -134,7 +134,10 @@ class Packer {
     const std::int64_t end = limits_.evaluations - std::min(evaluations, limits_.evaluations);
     std::int64_t slice = kFirstSlice;
     for (int round = 0; !limits_.Over() && limits_.evaluations > end; ++round) {
+      const std::int64_t before = limits_.evaluations;
       if (SearchOnce(capacity, round, std::min(slice, limits_.evaluations - end))) return true;
+      // One that fails before its first placement has its price too.
+      if (limits_.evaluations == before) limits_.evaluations -= 1 + static_cast<std::int64_t>(blocks_.all.size()) / 8;
       if (round % kRoundsPerSlice == kRoundsPerSlice - 1) slice *= 2;
     }
     return false;
