@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <optional>
+#include <thread>
 
 #include "base/nearest.h"
 #include "model/update_rules.h"
@@ -93,6 +94,17 @@ std::string CheckNotNegative(const std::string& text) {
   const auto number = ParseWhole(text);
   if (number && *number >= 0) return {};
   return fmt::format("expected a whole number from 0 on, found {}", text.empty() ? "nothing" : text);
+}
+
+int ThreadsOf(const OutputFlags& flags) {
+  return flags.threads > 0 ? flags.threads : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+}
+
+void AddFilesFlag(CLI::App& verb, std::vector<std::string>& files, const std::string& kinds) {
+  verb.add_option("-o,--output", files, "May be given several times: " + kinds)
+      ->type_name("FILE")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
 }
 
 void AddOutputFlags(CLI::App& verb, OutputFlags& flags, const char* output) {

@@ -25,6 +25,11 @@ struct OutputFlags {
 inline constexpr const char* kResultFile = "Also write the result to FILE: .json the object, .txt the table";
 void AddOutputFlags(CLI::App& verb, OutputFlags& flags, const char* output = kResultFile);
 
+// --threads, or one for each processor.
+int ThreadsOf(const OutputFlags& flags);
+// A -o that may be given several times; `kinds`: what each suffix means.
+void AddFilesFlag(CLI::App& verb, std::vector<std::string>& files, const std::string& kinds);
+
 // Of verbs that take a MODEL.
 struct ModelFlags {
   std::string model;

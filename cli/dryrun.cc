@@ -198,11 +198,7 @@ Verb AddDryrun(CLI::App& program, const std::vector<std::string>& command) {
   app->add_option("--jitter-us", flags->jitter_us, "Operations start late by a random time up to this")->type_name("N");
   app->add_option("--log", flags->log, "Append every CUDA call to FILE, with its arguments")->type_name("FILE");
   AddOutputFlags(*app, flags->output, nullptr);
-  app->add_option("-o,--output", flags->files,
-                  "May be given several times: .html the page, .pickle torch's snapshot, .json, .txt")
-      ->type_name("FILE")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  AddFilesFlag(*app, flags->files, ".html the page, .pickle torch's snapshot, .json, .txt");
   return {app, [flags, command] { return RunDryrun(*flags, command); }};
 }
 

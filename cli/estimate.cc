@@ -118,11 +118,7 @@ Verb AddEstimate(CLI::App& program) {
       ->type_name("NAME|FILE");
   AddTrainingFlags(*app, flags->training);
   AddOutputFlags(*app, flags->output, nullptr);
-  app->add_option("-o,--output", flags->files,
-                  "May be given several times: .html the page, .json, .txt, .pickle a memory snapshot as torch's")
-      ->type_name("FILE")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  AddFilesFlag(*app, flags->files, ".html the page, .json, .txt, .pickle a memory snapshot as torch's");
   return {app, [flags] { return RunEstimate(*flags); }};
 }
 

@@ -4,11 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <memory>
 #include <optional>
-#include <thread>
 
+#include "base/parallel.h"
 #include "cli/batch_search.h"
 #include "cli/output.h"
 #include "cli/training_flags.h"
@@ -50,16 +49,8 @@ std::vector<Result<report::FitOnGpu>> FitAll(const FitFlags& flags, const AnyBat
                                              const estimate::Options& options, const std::vector<DeviceProfile>& gpus,
                                              const TrainingGraph* asked) {
   std::vector<Result<report::FitOnGpu>> fits(gpus.size());
-  std::atomic<std::size_t> next = 0;
-  const auto work = [&] {
-    for (std::size_t i = next++; i < gpus.size(); i = next++) fits[i] = FitOn(model, options, gpus[i], asked);
-  };
-  const std::size_t wanted = flags.output.threads > 0 ? static_cast<std::size_t>(flags.output.threads)
-                                                      : std::max(1U, std::thread::hardware_concurrency());
-  std::vector<std::jthread> threads;
-  for (std::size_t i = 1; i < std::min(wanted, gpus.size()); ++i) threads.emplace_back(work);
-  work();
-  threads.clear();
+  ForEachIndex(gpus.size(), ThreadsOf(flags.output),
+               [&](std::size_t i) { fits[i] = FitOn(model, options, gpus[i], asked); });
   return fits;
 }
 

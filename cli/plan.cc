@@ -3,7 +3,6 @@
 
 #include <chrono>
 #include <memory>
-#include <thread>
 
 #include "base/file.h"
 #include "cli/load.h"
@@ -34,7 +33,7 @@ plan::SearchOptions SearchOf(const Flags& flags) {
   plan::SearchOptions search;
   search.evaluations = flags.evaluations;
   search.seed = flags.output.seed;
-  search.threads = flags.output.threads > 0 ? flags.output.threads : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  search.threads = ThreadsOf(flags.output);
   if (flags.time_limit > 0) {
     const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(flags.time_limit);
     search.seconds = flags.time_limit;
@@ -107,10 +106,7 @@ Verb AddPlan(CLI::App& program) {
   app->add_option("--evaluations", flags->evaluations, "Schedules a search tries (default: by the size of the graph)")->type_name("N")->check(Check(CheckPositive));
   app->add_option("--time-limit", flags->time_limit, "Seconds after which a search ends with what it has")->type_name("SECONDS");
   AddOutputFlags(*app, flags->output, nullptr);
-  app->add_option("-o,--output", flags->files, "May be given several times: .json the plan, .trace.json its timeline for Perfetto, .txt")
-      ->type_name("FILE")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  AddFilesFlag(*app, flags->files, ".json the plan, .trace.json its timeline for Perfetto, .txt");
   return {app, [flags] { return RunPlan(*flags); }};
 }
 

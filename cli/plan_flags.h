@@ -1,4 +1,4 @@
-// Flags of the verbs that place storages: the budget, the link to the host, the policy.
+// Flags of the verbs that place storages: the budget, the GPU and its link to the host, what may be done.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -34,13 +34,13 @@ Result<int> RunSimulate(const Flags& flags) {
   EBB_ASSIGN_OR_RETURN(const auto task, MakeTask(asked, std::move(graph)));
   const Status valid = plan::CheckPlan(plan, task->graph);
   if (!valid) return Fail("{}: {}", flags.file, valid.error().message);
-  report::SimulateResult result{.model = flags.model.model, .plan = flags.file, .details = &plan, .outcome = {}, .peak = 0, .valid = true, .why = {}};
+  report::SimulateResult result{.model = flags.model.model, .plan = flags.file, .details = &plan, .outcome = {}, .peak = 0};
   const sim::Link link = asked.link.empty() ? plan.link : task->link;
   // Sizes are rounded as they were for the plan.
   const sim::Workload workload = sim::MakeWorkload(task->graph, task->workload.time, {.alignment = plan.alignment});
   result.outcome = sim::Simulate(workload, plan.schedule, link);
   result.peak = sim::Height(workload, plan.schedule);
-  EBB_RETURN_IF_ERROR(Emit(flags.output, report::SimulateJson(result), [&](const report::Terminal& terminal) { return report::SimulateText(result, terminal); }));
+  EBB_RETURN_IF_ERROR(Emit(flags.output, report::SimulateJson(result), [&](const report::Terminal&) { return report::SimulateText(result); }));
   return kSuccess;
 }
 

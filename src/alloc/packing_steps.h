@@ -26,8 +26,6 @@ struct Blocks {
   Bytes peak() const { return live.empty() ? 0 : *std::max_element(live.begin(), live.end()); }
 };
 
-inline Bytes RoundUp(Bytes bytes, Bytes alignment) { return (bytes + alignment - 1) / alignment * alignment; }
-
 Blocks MakeBlocks(std::span<const PackItem> items, Bytes alignment);
 
 inline constexpr Bytes kUnplaced = -1;

@@ -29,6 +29,9 @@ inline std::optional<std::int64_t> CheckedAdd(std::int64_t a, std::int64_t b) {
   return out;
 }
 
+// To the next multiple.
+constexpr std::int64_t RoundUp(std::int64_t value, std::int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
+
 // Products of sizes that a user may choose freely: stay at kTooLarge instead of overflowing.
 inline constexpr std::int64_t kTooLarge = std::int64_t{1} << 60;
 inline std::int64_t SaturatingMul(std::int64_t a, std::int64_t b) {

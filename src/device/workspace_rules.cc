@@ -30,8 +30,6 @@ std::int64_t Product(const std::vector<std::int64_t>& sizes) {
   return product;
 }
 
-std::int64_t RoundUp(std::int64_t value, std::int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
-
 bool IsHalf(ConvolutionType type) { return type == ConvolutionType::kFloat16 || type == ConvolutionType::kBFloat16; }
 
 // Float32 as tf32 since Ampere, half precision since Volta, bfloat16 since Ampere.

@@ -8,7 +8,6 @@ namespace {
 constexpr Bytes kFloat = 4;
 
 std::int64_t DivideUp(std::int64_t a, std::int64_t b) { return a / b + (a % b != 0); }
-std::int64_t RoundUp(std::int64_t value, std::int64_t step) { return SaturatingMul(DivideUp(value, step), step); }
 
 // Shapes of [batch, heads, length, width].
 struct Attention {

@@ -1,30 +1,46 @@
 #include "plan/chains.h"
 
-namespace ebbtide::plan {
+#include <algorithm>
 
-using sim::Index;
+namespace ebbtide::plan {
 
 Index Chains::Find(Index node) {
   while (parent_[node] != node) node = parent_[node] = parent_[parent_[node]];
   return node;
 }
 
-void Chains::Add(Index s, Nanos cost) {
-  node_[s] = static_cast<Index>(parent_.size());
-  parent_.push_back(node_[s]);
-  cost_.push_back(cost);
+void Chains::Add(Index s) {
+  if (problem_.workload->recipe[s].empty()) return;
+  const auto own = static_cast<Index>(parent_.size());
+  node_[s] = own;
+  parent_.push_back(own);
+  cost_.push_back(problem_.again[s]);
+  for (const Index other : problem_.neighbours[s]) {
+    if (!Has(other)) continue;
+    const Index group = Find(node_[other]);
+    if (group == own) continue;
+    parent_[group] = own;
+    cost_[own] += cost_[group];
+  }
 }
 
-void Chains::Join(Index a, Index b) {
-  const Index x = GroupOf(a), y = GroupOf(b);
-  if (x == y) return;
-  parent_[y] = x;
-  cost_[x] += cost_[y];
-}
-
-void Chains::Remove(Index s, Nanos cost) {
-  cost_[GroupOf(s)] -= cost;
+void Chains::Remove(Index s) {
+  if (!Has(s)) return;
+  cost_[Find(node_[s])] -= problem_.again[s];
   node_[s] = sim::kNone;
+}
+
+Nanos Chains::CostWith(Index s) {
+  groups_.clear();
+  Nanos cost = problem_.again[s];
+  for (const Index other : problem_.neighbours[s]) {
+    if (!Has(other)) continue;
+    const Index group = Find(node_[other]);
+    if (std::ranges::find(groups_, group) != groups_.end()) continue;
+    groups_.push_back(group);
+    cost += cost_[group];
+  }
+  return cost;
 }
 
 }  // namespace ebbtide::plan

@@ -1,8 +1,6 @@
 // DTR (Kirisame et al., 2021): when memory is full, evict the storage with the least (cost of making it and its evicted
 // neighbours again) / (bytes x time since it was last used); make it again when it is needed. It knows nothing of what
 // comes, and holds what the program still refers to.
-#include <algorithm>
-
 #include "plan/chains.h"
 #include "plan/driver.h"
 #include "plan/policy.h"
@@ -16,7 +14,7 @@ class Dtr : public Driver {
       : Driver(problem, /*record=*/true, Freeing::kLastReference),
         last_used_(workload_.storages(), 0),
         place_(workload_.storages(), sim::kNone),
-        gone_(workload_.storages()) {}
+        gone_(problem) {}
 
  private:
   void BecomeIdle(Index s) override {
@@ -32,29 +30,12 @@ class Dtr : public Driver {
     idle_.pop_back();
     place_[s] = sim::kNone;
   }
-  void BecomeGone(Index s) override {
-    if (workload_.recipe[s].empty()) return;
-    gone_.Add(s, problem_.again[s]);
-    for (const Index other : problem_.neighbours[s]) {
-      if (gone_.Has(other)) gone_.Join(s, other);
-    }
-  }
-  void EndGone(Index s) override {
-    if (gone_.Has(s)) gone_.Remove(s, problem_.again[s]);
-  }
+  void BecomeGone(Index s) override { gone_.Add(s); }
+  void EndGone(Index s) override { gone_.Remove(s); }
 
   double ScoreOf(Index s) {
-    std::vector<Index> groups;
-    Nanos cost = problem_.again[s];
-    for (const Index other : problem_.neighbours[s]) {
-      if (!gone_.Has(other)) continue;
-      const Index group = gone_.GroupOf(other);
-      if (std::ranges::find(groups, group) != groups.end()) continue;
-      groups.push_back(group);
-      cost += gone_.CostOf(group);
-    }
     const double staleness = static_cast<double>(machine_.now() - last_used_[s] + 1);
-    return static_cast<double>(cost) / (static_cast<double>(workload_.bytes[s]) * staleness);
+    return static_cast<double>(gone_.CostWith(s)) / (static_cast<double>(workload_.bytes[s]) * staleness);
   }
 
   bool MakeRoom(Bytes room) override {

@@ -1,7 +1,6 @@
 #include "plan/evaluate.h"
 
-#include <atomic>
-#include <thread>
+#include "base/parallel.h"
 
 namespace ebbtide::plan {
 
@@ -13,14 +12,7 @@ Nanos Evaluate(const Problem& problem, const Preferences& preferences, Nanos lim
 
 std::vector<Nanos> EvaluateAll(const Problem& problem, std::span<const Preferences> preferences, Nanos limit, int threads) {
   std::vector<Nanos> times(preferences.size(), kInfeasible);
-  std::atomic<std::size_t> next{0};
-  const auto work = [&] {
-    for (std::size_t i = next++; i < preferences.size(); i = next++) times[i] = Evaluate(problem, preferences[i], limit);
-  };
-  std::vector<std::jthread> helpers;
-  for (int i = 1; i < threads && static_cast<std::size_t>(i) < preferences.size(); ++i) helpers.emplace_back(work);
-  work();
-  helpers.clear();
+  ForEachIndex(preferences.size(), threads, [&](std::size_t i) { times[i] = Evaluate(problem, preferences[i], limit); });
   return times;
 }
 

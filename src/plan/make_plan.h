@@ -3,7 +3,6 @@
 
 #include <optional>
 
-#include "device/profile.h"
 #include "plan/plan.h"
 #include "plan/policy.h"
 #include "sim/simulate.h"

@@ -11,7 +11,7 @@ const std::vector<Policy>& Policies() {
       {"vdnn-all", "swap the inputs of all layers", RunVdnnAll},
       {"vdnn-conv", "swap the inputs of convolutions", RunVdnnConv},
       {"vdnn-dyn", "the first of none, vdnn-conv and vdnn-all that fits", RunVdnnDyn},
-      {"superneurons", "recompute cheap layers, spill convolutions to the host", RunSuperNeurons},
+      {"superneurons", "recompute cheap layers, spill the others to the host", RunSuperNeurons},
       {"capuchin", "swap what has most free time, then swap or recompute by cost", RunCapuchin},
       {"checkpoint-sqrt", "recompute segments of about sqrt(n) layers", RunCheckpointSqrt},
       {"dtr", "evict by cost, size and staleness, recompute on demand", RunDtr},

@@ -1,7 +1,6 @@
 #include "plan/problem.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <numeric>
 
@@ -41,21 +40,6 @@ sim::Lists Neighbours(const sim::Workload& workload) {
 
 }  // namespace
 
-RangeMax::RangeMax(const std::vector<Bytes>& values) {
-  levels_.push_back(values);
-  for (std::size_t width = 1; 2 * width <= values.size(); width *= 2) {
-    const std::vector<Bytes>& below = levels_.back();
-    std::vector<Bytes> level(values.size() - 2 * width + 1);
-    for (std::size_t i = 0; i < level.size(); ++i) level[i] = std::max(below[i], below[i + width]);
-    levels_.push_back(std::move(level));
-  }
-}
-
-Bytes RangeMax::operator()(std::size_t from, std::size_t to) const {
-  const std::size_t level = static_cast<std::size_t>(std::bit_width(to - from)) - 1;
-  return std::max(levels_[level][from], levels_[level][to - (std::size_t{1} << level)]);
-}
-
 Problem MakeProblem(const sim::Workload& workload, const sim::Link& link, const Limits& limits) {
   Problem out;
   out.workload = &workload;
@@ -93,7 +77,6 @@ Problem MakeProblem(const sim::Workload& workload, const sim::Link& link, const 
   }
   out.live = std::move(change);
   out.neighbours = Neighbours(workload);
-  out.most_live = RangeMax(out.live);
   for (std::size_t s = 0; s < workload.storages(); ++s) out.longest_gap.push_back(LongestGap(workload.uses[s], out.clock));
   return out;
 }

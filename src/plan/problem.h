@@ -10,18 +10,6 @@ namespace ebbtide::plan {
 
 using sim::Index;
 
-// The largest of any run of values, in constant time.
-class RangeMax {
- public:
-  RangeMax() = default;
-  explicit RangeMax(const std::vector<Bytes>& values);
-  // Of the values [from, to); from < to.
-  Bytes operator()(std::size_t from, std::size_t to) const;
-
- private:
-  std::vector<std::vector<Bytes>> levels_;  // levels_[k][i]: the largest of the 2^k values from i on
-};
-
 struct Limits {
   Bytes budget = 0;                 // device memory: storages and workspaces
   Bytes host = Bytes{1} << 60;      // pinned host memory
@@ -44,7 +32,6 @@ struct Problem {
   std::vector<Index> longest_gap;      // by storage: the use that ends its longest time without one; kNone: it has one use
   sim::Lists neighbours;               // by storage: those its recipe needs and those whose recipes need it, not of the
                                        // state that is there throughout
-  RangeMax most_live;                  // over `live`
 };
 
 Problem MakeProblem(const sim::Workload& workload, const sim::Link& link, const Limits& limits);

@@ -28,7 +28,7 @@ Rollout::Rollout(const Problem& problem, const Preferences& preferences, bool re
       idle_place_(workload_.storages(), kNone),
       is_leaving_(workload_.storages(), false),
       missing_from_(workload_.storages(), kNone),
-      gone_(workload_.storages()) {
+      gone_(problem) {
   if (problem.limits.may_swap) forecast_ = Forecast(problem.live);
 }
 
@@ -60,17 +60,9 @@ void Rollout::EndIdle(Index s) {
   idle_place_[s] = kNone;
 }
 
-void Rollout::BecomeGone(Index s) {
-  if (workload_.recipe[s].empty()) return;
-  gone_.Add(s, problem_.again[s]);
-  for (const Index other : problem_.neighbours[s]) {
-    if (gone_.Has(other)) gone_.Join(s, other);
-  }
-}
+void Rollout::BecomeGone(Index s) { gone_.Add(s); }
 
-void Rollout::EndGone(Index s) {
-  if (gone_.Has(s)) gone_.Remove(s, problem_.again[s]);
-}
+void Rollout::EndGone(Index s) { gone_.Remove(s); }
 
 void Rollout::ComeBack(Index s) {
   if (missing_from_[s] == kNone) return;
@@ -130,20 +122,9 @@ float Rollout::KeyOf(Index s, Index next_use) {
     const Nanos back = problem_.link.TimeIn(workload_.bytes[s]);
     return Log2((distance < 2 * back ? static_cast<double>(back) : 1.0) / bytes) - far;
   }
-  const bool recompute = CanRemake(s);
-  Nanos cost = problem_.again[s];
-  if (recompute) {
-    groups_.clear();
-    for (const Index other : problem_.neighbours[s]) {
-      if (!gone_.Has(other)) continue;
-      const Index group = gone_.GroupOf(other);
-      if (std::ranges::find(groups_, group) != groups_.end()) continue;
-      groups_.push_back(group);
-      cost += gone_.CostOf(group);
-    }
-  } else {
-    cost = problem_.link.TimeOut(workload_.bytes[s]) + problem_.link.TimeIn(workload_.bytes[s]);
-  }
+  const Nanos cost = CanRemake(s)
+                         ? gone_.CostWith(s)
+                         : problem_.link.TimeOut(workload_.bytes[s]) + problem_.link.TimeIn(workload_.bytes[s]);
   const float key = Log2(static_cast<double>(cost + 1) / bytes) + preferences_.weight[s] - far;
   return preferences_.choice[s] == Choice::kRecompute ? key - kRecomputeFirst : key;
 }
@@ -162,8 +143,12 @@ void Rollout::PickVictims() {
     const Index next_use = NextUse(s);
     victims_.push_back({KeyOf(s, next_use), s, next_use});
   }
-  const auto before = [](const Victim& a, const Victim& b) { return std::pair(a.key, a.storage) > std::pair(b.key, b.storage); };
-  const std::size_t batch = std::max<std::size_t>(1, static_cast<std::size_t>(std::ldexp(static_cast<double>(victims_.size()), -static_cast<int>(preferences_.batch))));
+  const auto before = [](const Victim& a, const Victim& b) {
+    return std::pair(a.key, a.storage) > std::pair(b.key, b.storage);
+  };
+  const std::size_t batch =
+      std::max<std::size_t>(1, static_cast<std::size_t>(std::ldexp(static_cast<double>(victims_.size()),
+                                                                   -static_cast<int>(preferences_.batch))));
   if (victims_.size() > batch) {
     std::ranges::nth_element(victims_, victims_.end() - static_cast<std::ptrdiff_t>(batch), before);
     victims_.erase(victims_.begin(), victims_.end() - static_cast<std::ptrdiff_t>(batch));
@@ -183,7 +168,8 @@ bool Rollout::IsFirst() {
   last.key = KeyOf(last.storage, last.next_use);
   const std::size_t n = victims_.size();
   if (n < 2 || last.key <= victims_[n - 2].key) return true;
-  for (std::size_t i = n - 1; i > 0 && victims_[i].key > victims_[i - 1].key; --i) std::swap(victims_[i], victims_[i - 1]);
+  for (std::size_t i = n - 1; i > 0 && victims_[i].key > victims_[i - 1].key; --i)
+    std::swap(victims_[i], victims_[i - 1]);
   return false;
 }
 
@@ -210,7 +196,8 @@ bool Rollout::GiveUpOne() {
     // The copy comes to its end without being waited for, too: so the whole of it is the price of its bytes.
     const Bytes bytes = workload_.bytes[leaver];
     const float price = Log2(static_cast<double>(problem_.link.TimeOut(bytes)) / static_cast<double>(bytes));
-    if (victims_.empty() || price <= problem_.value[victims_.back().storage] + preferences_.weight[victims_.back().storage]) {
+    if (victims_.empty() ||
+        price <= problem_.value[victims_.back().storage] + preferences_.weight[victims_.back().storage]) {
       ++first_leaving_;
       GiveUp(leaver);
       return true;

@@ -67,8 +67,7 @@ class Rollout : public Driver {
   std::vector<std::pair<Index, Index>> away_;  // (next use, storage): on the host only; a heap, soonest first
   Forecast forecast_;                          // kept up where copies may come back
   std::vector<Index> missing_from_;            // by storage: the op from which the forecast counts its return; kNone
-  Chains gone_;                                // storages that are nowhere, joined where one is made from the other
-  std::vector<Index> groups_;
+  Chains gone_;                                // what making again would take
 };
 
 }  // namespace ebbtide::plan

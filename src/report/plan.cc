@@ -139,13 +139,7 @@ Json SimulateJson(const SimulateResult& result) {
   Json out = NewResult("simulate");
   out["model"] = result.model;
   out["plan"] = result.plan;
-  out["valid"] = result.valid;
-  if (!result.valid) {
-    out["why"] = result.why;
-    out["time_ns"] = Json();
-    out["peak_bytes"] = Json();
-    return out;
-  }
+  out["valid"] = true;
   out["time_ns"] = result.outcome.time;
   out["peak_bytes"] = result.peak;
   out["live_peak_bytes"] = result.outcome.peak;
@@ -154,8 +148,7 @@ Json SimulateJson(const SimulateResult& result) {
   return out;
 }
 
-std::string SimulateText(const SimulateResult& result, const Terminal& terminal) {
-  if (!result.valid) return fmt::format("{}: {}\n", Paint(Style::kRed, "not valid", terminal), result.why);
+std::string SimulateText(const SimulateResult& result) {
   return fmt::format("valid: {} in {} of {} ({} plain), policy {}\n", Milliseconds(result.outcome.time), FormatBytes(result.peak),
                      FormatBytes(result.details->budget), Milliseconds(result.details->plain_time), result.details->policy);
 }

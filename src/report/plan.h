@@ -38,16 +38,15 @@ struct PlanResult {
 Json PlanJson(const PlanResult& result);
 std::string PlanText(const PlanResult& result, const Terminal& terminal);
 
+// Of a plan that is valid: one that is not is bad input.
 struct SimulateResult {
   std::string model;
   std::string plan;  // the file
   const plan::Plan* details = nullptr;
   sim::Outcome outcome;
   Bytes peak = 0;  // one past the highest address, whatever the plan says of itself
-  bool valid = false;
-  std::string why;  // not valid
 };
 Json SimulateJson(const SimulateResult& result);
-std::string SimulateText(const SimulateResult& result, const Terminal& terminal);
+std::string SimulateText(const SimulateResult& result);
 
 }  // namespace ebbtide::report

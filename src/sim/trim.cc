@@ -9,17 +9,27 @@
 namespace ebbtide::sim {
 namespace {
 
-// For each stay, one past the last of its steps that makes, needs or changes its storage.
-std::vector<Index> LastNeeds(const Workload& workload, const Schedule& schedule) {
-  std::vector<Index> open(workload.storages(), kNone), out(schedule.stays.size());
+// Of each stay, the steps that need its storage.
+struct Needs {
+  std::vector<Index> first;  // kNone: no step does
+  std::vector<Index> end;    // one past the last; behind the first step where none does
+};
+
+Needs FindNeeds(const Workload& workload, const Schedule& schedule) {
+  Needs out;
+  out.first.assign(schedule.stays.size(), kNone);
+  for (const Stay& stay : schedule.stays) out.end.push_back(stay.from + 1);
+  std::vector<Index> open(workload.storages(), kNone);
   std::size_t begun = 0;
-  for (std::size_t i = 0; i < schedule.stays.size(); ++i) out[i] = schedule.stays[i].from + 1;
   for (Index k = 0; k < schedule.steps.size(); ++k) {
     for (; begun < schedule.stays.size() && schedule.stays[begun].from == k; ++begun) {
       open[schedule.stays[begun].storage] = static_cast<Index>(begun);
     }
     for (const Index s : workload.needs[schedule.steps[k]]) {
-      if (open[s] != kNone && k < schedule.stays[open[s]].to) out[open[s]] = k + 1;
+      const Index stay = open[s];
+      if (stay == kNone || k >= schedule.stays[stay].to) continue;
+      if (out.first[stay] == kNone) out.first[stay] = k;
+      out.end[stay] = k + 1;
     }
   }
   return out;
@@ -31,31 +41,20 @@ struct CopyIn {
   Index stay = 0;
 };
 
-void DelayCopiesIn(const Workload& workload, const Link& link, const Outcome& outcome, Schedule& schedule) {
-  // When each step begins, and the first step of each copied stay that needs it.
-  std::vector<Nanos> begin;
-  std::vector<CopyIn> copies;
+void DelayCopiesIn(const Workload& workload, const Link& link, const Outcome& outcome,
+                   const std::vector<Index>& first_need, Schedule& schedule) {
+  std::vector<Nanos> begin;                                     // of each step
+  std::vector<std::vector<Nanos>> begins(workload.storages());  // of each storage's copies, in order
   for (const Span& span : outcome.timeline) {
     if (span.stream == Stream::kCompute) begin.push_back(span.begin);
+    if (span.stream == Stream::kToDevice) begins[span.storage].push_back(span.begin);
   }
-  std::vector<std::vector<Nanos>> arrivals(workload.storages());
-  for (const Span& span : outcome.timeline) {
-    if (span.stream == Stream::kToDevice) arrivals[span.storage].push_back(span.begin);
-  }
-  std::vector<Index> open(workload.storages(), kNone), first_need(schedule.stays.size(), kNone);
   std::vector<std::size_t> taken(workload.storages(), 0);
+  std::vector<CopyIn> copies;
   for (std::size_t i = 0; i < schedule.stays.size(); ++i) {
     const Stay& stay = schedule.stays[i];
-    if (stay.begin == Begin::kCopyIn) copies.push_back({arrivals[stay.storage][taken[stay.storage]++], static_cast<Index>(i)});
-  }
-  std::size_t begun = 0;
-  for (Index k = 0; k < schedule.steps.size(); ++k) {
-    for (; begun < schedule.stays.size() && schedule.stays[begun].from == k; ++begun) {
-      open[schedule.stays[begun].storage] = static_cast<Index>(begun);
-    }
-    for (const Index s : workload.needs[schedule.steps[k]]) {
-      if (open[s] != kNone && first_need[open[s]] == kNone) first_need[open[s]] = k;
-    }
+    if (stay.begin == Begin::kCopyIn)
+      copies.push_back({begins[stay.storage][taken[stay.storage]++], static_cast<Index>(i)});
   }
   std::ranges::sort(copies, std::greater<>(), [](const CopyIn& copy) { return std::pair(copy.begin, copy.stay); });
   Nanos latest = std::numeric_limits<Nanos>::max();
@@ -73,10 +72,10 @@ void DelayCopiesIn(const Workload& workload, const Link& link, const Outcome& ou
 }  // namespace
 
 void Trim(const Workload& workload, const Link& link, Schedule& schedule) {
-  const std::vector<Index> last = LastNeeds(workload, schedule);
+  const Needs needs = FindNeeds(workload, schedule);
   for (std::size_t i = 0; i < schedule.stays.size(); ++i) {
     Stay& stay = schedule.stays[i];
-    if (stay.end == End::kFree || stay.end == End::kDrop) stay.to = std::min(stay.to, last[i]);
+    if (stay.end == End::kFree || stay.end == End::kDrop) stay.to = std::min(stay.to, needs.end[i]);
   }
   const Outcome outcome = Simulate(workload, schedule, link, {.keep_timeline = true});
   for (std::size_t i = 0; i < schedule.stays.size(); ++i) {
@@ -84,9 +83,9 @@ void Trim(const Workload& workload, const Link& link, Schedule& schedule) {
     if (stay.end != End::kCopyOut) continue;
     const auto reached = std::ranges::lower_bound(outcome.boundary, outcome.left[i]);
     const auto first = static_cast<Index>(reached - outcome.boundary.begin());
-    stay.to = std::min(stay.to, std::max({first, last[i], stay.leave}));
+    stay.to = std::min(stay.to, std::max({first, needs.end[i], stay.leave}));
   }
-  DelayCopiesIn(workload, link, outcome, schedule);
+  DelayCopiesIn(workload, link, outcome, needs.first, schedule);
 }
 
 }  // namespace ebbtide::sim

@@ -8,8 +8,6 @@
 namespace ebbtide::sim {
 namespace {
 
-Bytes RoundUp(Bytes bytes, Bytes alignment) { return (bytes + alignment - 1) / alignment * alignment; }
-
 class Maker {
  public:
   Maker(const TrainingGraph& graph, Workload& workload)

@@ -20,18 +20,6 @@ using testing::ElementsAre;
 
 constexpr sim::Link kLink{.to_device = 1e9, .to_host = 1e9, .latency = 0};
 
-RC_GTEST_PROP(RangeMax, EqualsTheNaiveOne, ()) {
-  const auto values = *rc::gen::nonEmpty(rc::gen::container<std::vector<Bytes>>(rc::gen::inRange<Bytes>(-1000, 1000)));
-  const RangeMax most(values);
-  for (std::size_t from = 0; from < values.size(); ++from) {
-    for (std::size_t to = from + 1; to <= values.size(); ++to) {
-      const auto begin = values.begin() + static_cast<std::ptrdiff_t>(from);
-      const auto end = values.begin() + static_cast<std::ptrdiff_t>(to);
-      RC_ASSERT(most(from, to) == *std::max_element(begin, end));
-    }
-  }
-}
-
 RC_GTEST_PROP(Forecast, EqualsAnArray, (std::uint64_t seed)) {
   auto values = *rc::gen::nonEmpty(rc::gen::container<std::vector<Bytes>>(rc::gen::inRange<Bytes>(-1000, 1000)));
   std::mt19937_64 random(seed);
@@ -50,26 +38,6 @@ RC_GTEST_PROP(Forecast, EqualsAnArray, (std::uint64_t seed)) {
       RC_ASSERT(forecast.Most(static_cast<Index>(from), static_cast<Index>(to)) == *std::max_element(begin, end));
     }
   }
-}
-
-TEST(Chains, CostsAddUpAndLeaveWithTheirMembers) {
-  Chains chains(4);
-  chains.Add(0, 5);
-  chains.Add(1, 7);
-  chains.Add(2, 11);
-  chains.Join(0, 1);
-  EXPECT_EQ(chains.CostOf(chains.GroupOf(0)), 5 + 7);
-  EXPECT_EQ(chains.CostOf(chains.GroupOf(2)), 11);
-  EXPECT_NE(chains.GroupOf(0), chains.GroupOf(2));
-  chains.Join(1, 2);
-  chains.Join(0, 2);  // they are together already
-  EXPECT_EQ(chains.CostOf(chains.GroupOf(0)), 5 + 7 + 11);
-  chains.Remove(1, 7);
-  EXPECT_FALSE(chains.Has(1));
-  EXPECT_EQ(chains.GroupOf(0), chains.GroupOf(2));  // as if it still linked them
-  EXPECT_EQ(chains.CostOf(chains.GroupOf(2)), 5 + 11);
-  chains.Add(1, 7);  // alone, until it is joined again
-  EXPECT_EQ(chains.CostOf(chains.GroupOf(1)), 7);
 }
 
 // p (1000) is there throughout; a (100) of p, b (50) of a, with a workspace of 8; backward reads a and b, then a.
@@ -95,7 +63,25 @@ TEST(Problem, WhatFollowsFromAStep) {
   // a is used by ops 0, 1, 3 and 4: from 30 to 70 is its longest rest. p is used once.
   EXPECT_EQ(problem.longest_gap[1], 3u);
   EXPECT_EQ(problem.longest_gap[0], sim::kNone);
-  EXPECT_EQ(problem.most_live(0, 5), 1350);
+}
+
+TEST(Chains, CostsAddUpAndLeaveWithTheirMembers) {
+  const sim::Workload workload = SmallStep().Workload();
+  const Problem problem = MakeProblem(workload, kLink, {});
+  constexpr Index kP = 0, kA = 1, kB = 2, kC = 3, kD = 4, kE = 5;
+  Chains gone(problem);
+  EXPECT_EQ(gone.CostWith(kB), 20);  // nothing is gone
+  gone.Add(kA);
+  EXPECT_EQ(gone.CostWith(kB), 20 + 10);  // b is made of a
+  EXPECT_EQ(gone.CostWith(kC), 40);       // c of nothing
+  gone.Add(kB);
+  EXPECT_EQ(gone.CostWith(kD), 80 + (10 + 20));  // d is made of both, which are one group and count once
+  EXPECT_EQ(gone.CostWith(kE), 160 + (10 + 20));
+  gone.Remove(kA);
+  EXPECT_EQ(gone.CostWith(kD), 80 + 20);
+  EXPECT_EQ(gone.CostWith(kE), 160);  // made of a alone, which is back
+  gone.Add(kP);                       // there throughout: nothing makes it
+  EXPECT_EQ(gone.CostWith(kA), 10 + 20);
 }
 
 TEST(Problem, NoPlanNeedsLessThanTheFloor) {
