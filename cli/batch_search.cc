@@ -86,9 +86,11 @@ Result<TrainingGraph> AnyBatchModel::At(std::int64_t batch) const {
   }
   ModelFlags of_batch = model_;
   of_batch.options.batch_size = batch;
-  of_batch.options.accumulate = std::min(of_batch.options.accumulate, kMostPasses);
+  of_batch.options.accumulate = passes();
   return Load(of_batch, output_);
 }
+
+std::int64_t AnyBatchModel::passes() const { return std::min(model_.options.accumulate, kMostPasses); }
 
 std::optional<std::int64_t> AnyBatchModel::captured_batch() const {
   if (!captured_) return std::nullopt;

@@ -23,6 +23,8 @@ class AnyBatchModel {
 
   // May be called from several threads.
   Result<TrainingGraph> At(std::int64_t batch) const;
+  // Forward and backward passes that At's steps have, each of a batch.
+  std::int64_t passes() const;
   // Of the first capture; nullopt where nothing was captured.
   std::optional<std::int64_t> captured_batch() const;
 

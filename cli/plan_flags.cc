@@ -7,9 +7,6 @@
 namespace ebbtide::cli {
 namespace {
 
-// Tensors of a framework begin at multiples of 512 bytes; steps that others have measured are taken byte by byte.
-Bytes AlignmentOf(const TrainingGraph& graph) { return graph.meta.contains("framework") ? 512 : 1; }
-
 Result<double> ParsePercent(std::string_view text) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size() - 1, value);
@@ -46,6 +43,8 @@ Result<sim::Link> LinkOf(const PlanFlags& flags, const DeviceProfile& gpu) {
 }
 
 }  // namespace
+
+Bytes AlignmentOf(const TrainingGraph& graph) { return graph.meta.contains("framework") ? 512 : 1; }
 
 void AddGpuFlags(CLI::App& verb, PlanFlags& flags) {
   verb.add_option("--gpu", flags.gpu, "Whose speed counts: a name that `ebbtide gpus` lists, or a profile of your own (default a100-40gb)")

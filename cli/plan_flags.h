@@ -26,6 +26,9 @@ struct PlanFlags {
 void AddGpuFlags(CLI::App& verb, PlanFlags& flags);
 void AddPlanFlags(CLI::App& verb, PlanFlags& flags);
 
+// Tensors of a framework begin at multiples of 512 bytes; steps that others have measured are taken byte by byte.
+Bytes AlignmentOf(const TrainingGraph& graph);
+
 // What planning begins with.
 struct PlanningTask {
   TrainingGraph graph;

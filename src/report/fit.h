@@ -7,21 +7,43 @@
 #include <vector>
 
 #include "base/units.h"
+#include "plan/largest_batch.h"
 #include "report/json.h"
 #include "report/terminal.h"
 
 namespace ebbtide::report {
 
+// The largest batch with a plan.
+struct FitWithPlan {
+  Bytes budget = 0;                 // the GPU's memory beside its context
+  std::int64_t max_batch = 0;       // 0: none
+  std::int64_t max_batch_kept = 0;  // when everything is kept, in the memory that a plan has
+  Nanos kept_time = 0;              // of an iteration of that batch
+  Nanos time = 0, plain_time = 0;   // of an iteration of max_batch: with the plan; with memory for everything
+  Bytes peak = 0;
+  plan::Obstacle obstacle = plan::Obstacle::kNone;  // for a larger batch
+  std::int64_t none_from = 0;  // from this batch on no plan can do it, whoever makes it; 0: not known
+};
+
 struct FitOnGpu {
   std::string gpu;
   Bytes memory = 0;
-  std::int64_t max_batch = 0;  // 0: not even one sample fits
-  bool fits_batch = false;     // the batch that was asked for
+  std::int64_t max_batch = 0;            // 0: not even one sample fits
+  bool fits_batch = false;               // the batch that was asked for
+  std::optional<FitWithPlan> with_plan;  // where it was asked for
+};
+
+// What plans were asked for.
+struct FitTerms {
+  std::string policy;
+  double slowdown = 2;
+  std::int64_t passes = 1;  // forward and backward passes of an iteration, each of a batch
 };
 
 struct Fit {
   std::string model;
   std::optional<std::int64_t> batch;  // that was asked for
+  std::optional<FitTerms> terms;      // where plans were asked for
   std::vector<FitOnGpu> gpus;         // smallest memory first
 
   // Of the GPUs on which the batch fits, the one with least memory; null: none, or no batch was asked for.

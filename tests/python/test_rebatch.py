@@ -146,8 +146,10 @@ def test_scripts_and_pairs_of_captures_have_a_largest_batch(tmp_path):
         pytest.skip(done.stderr.strip())
     assert done.returncode == 0 and len(done.stdout.splitlines()) == 3
     pair = [graph, "--other-batch", tmp_path / "step.second.json", "--other-batch", tmp_path / "step.third.json"]
-    fit = result_of("fit", *pair, "--gpu", "rtx3060")
-    assert fit["gpus"] == result_of("fit", f"{script}:fixed", "--gpu", "rtx3060")["gpus"]
+    words = ("--gpu", "rtx3060", "--with-plan", "--policy", "dtr")
+    fit = result_of("fit", *pair, *words)
+    assert fit["gpus"] == result_of("fit", f"{script}:fixed", *words)["gpus"]
+    assert fit["gpus"][0]["max_batch_with_plan"] >= fit["gpus"][0]["with_plan"]["max_batch_kept"]
     largest = fit["gpus"][0]["max_batch"]
     assert largest > 1000
     assert run("estimate", *pair, "--gpu", "rtx3060", "--batch-size", largest).returncode == 0
