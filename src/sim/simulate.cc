@@ -42,34 +42,6 @@ ByBoundary Sort(const Schedule& schedule, Has has, Boundary boundary) {
 bool CopiesOut(const Stay& stay) { return stay.end == End::kCopyOut; }
 bool CopiesIn(const Stay& stay) { return stay.begin == Begin::kCopyIn; }
 
-// Which steps are recomputations.
-std::vector<bool> RunsAgain(const Workload& workload, const Schedule& schedule) {
-  std::vector<bool> ran(workload.ops(), false), again(schedule.steps.size(), false);
-  for (std::size_t k = 0; k < schedule.steps.size(); ++k) {
-    again[k] = ran[schedule.steps[k]];
-    ran[schedule.steps[k]] = true;
-  }
-  return again;
-}
-
-// For each copy-in, where the graph's ops next need its storage: the order of copies at one boundary.
-std::vector<Index> NextNeeds(const Workload& workload, const Schedule& schedule, const std::vector<bool>& again) {
-  // The first op not yet run at each boundary.
-  std::vector<Index> next_op(schedule.steps.size() + 1, static_cast<Index>(workload.ops()));
-  for (std::size_t k = schedule.steps.size(); k-- > 0;) {
-    next_op[k] = again[k] ? next_op[k + 1] : schedule.steps[k];
-  }
-  std::vector<Index> out(schedule.stays.size(), kNone);
-  for (std::size_t i = 0; i < schedule.stays.size(); ++i) {
-    const Stay& stay = schedule.stays[i];
-    if (!CopiesIn(stay)) continue;
-    const auto uses = workload.uses[stay.storage];
-    const auto use = std::ranges::lower_bound(uses, next_op[stay.from]);
-    if (use != uses.end()) out[i] = *use;
-  }
-  return out;
-}
-
 Bytes HostPeak(const Workload& workload, const Schedule& schedule, const std::vector<Nanos>& queued,
                const std::vector<Nanos>& arrived) {
   // A copy holds host memory from the moment it is queued to the arrival of the last copy back that reads it; one that
@@ -100,6 +72,32 @@ Bytes HostPeak(const Workload& workload, const Schedule& schedule, const std::ve
 }
 
 }  // namespace
+
+std::vector<bool> RunsAgain(const Workload& workload, const Schedule& schedule) {
+  std::vector<bool> ran(workload.ops(), false), again(schedule.steps.size(), false);
+  for (std::size_t k = 0; k < schedule.steps.size(); ++k) {
+    again[k] = ran[schedule.steps[k]];
+    ran[schedule.steps[k]] = true;
+  }
+  return again;
+}
+
+std::vector<Index> NextNeeds(const Workload& workload, const Schedule& schedule, const std::vector<bool>& again) {
+  // The first op not yet run at each boundary.
+  std::vector<Index> next_op(schedule.steps.size() + 1, static_cast<Index>(workload.ops()));
+  for (std::size_t k = schedule.steps.size(); k-- > 0;) {
+    next_op[k] = again[k] ? next_op[k + 1] : schedule.steps[k];
+  }
+  std::vector<Index> out(schedule.stays.size(), kNone);
+  for (std::size_t i = 0; i < schedule.stays.size(); ++i) {
+    const Stay& stay = schedule.stays[i];
+    if (!CopiesIn(stay)) continue;
+    const auto uses = workload.uses[stay.storage];
+    const auto use = std::ranges::lower_bound(uses, next_op[stay.from]);
+    if (use != uses.end()) out[i] = *use;
+  }
+  return out;
+}
 
 std::vector<Bytes> StepWorkspace(const Workload& workload, const Schedule& schedule) {
   const std::vector<bool> again = RunsAgain(workload, schedule);

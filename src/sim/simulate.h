@@ -55,5 +55,9 @@ std::vector<Bytes> StepBytes(const Workload& workload, const Schedule& schedule)
 Bytes Height(const Workload& workload, const Schedule& schedule);
 // Workspace of each step: the op's own, and where an op runs again, what it makes that begins no stay then.
 std::vector<Bytes> StepWorkspace(const Workload& workload, const Schedule& schedule);
+// Which steps are recomputations.
+std::vector<bool> RunsAgain(const Workload& workload, const Schedule& schedule);
+// For each copy-in, the graph's next op that needs its storage: the order of copies at one boundary. `again`: RunsAgain.
+std::vector<Index> NextNeeds(const Workload& workload, const Schedule& schedule, const std::vector<bool>& again);
 
 }  // namespace ebbtide::sim

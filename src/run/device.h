@@ -1,0 +1,50 @@
+// A device as the engine drives it: one pool of memory, a stream of ops, and a stream of copies each way.   ◀ start here
+//
+// Addresses are offsets into the pool, from 0 to capacity. "Compute" is the stream that the ops run on; where ops run
+// on the calling thread, as on the CPU, waiting means that the call returns later.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "base/result.h"
+#include "base/units.h"
+
+namespace ebbtide::run {
+
+// A copy that was queued. Each device counts its own, from 1.
+using Ticket = std::uint64_t;
+
+// Memory of the host that copies go to and come from. Freed with the last reference.
+class HostMemory {
+ public:
+  virtual ~HostMemory() = default;
+  virtual std::byte* data() = 0;
+};
+
+// Not thread-safe: one thread drives it. An error means that the call had no effect, except where it says otherwise.
+class Device {
+ public:
+  virtual ~Device() = default;
+
+  virtual Bytes capacity() const = 0;
+  // The address as kernels take it.
+  virtual std::byte* At(Bytes address) = 0;
+  virtual Result<std::shared_ptr<HostMemory>> MakeHostMemory(Bytes bytes) = 0;
+
+  // Queues a copy on the stream of its direction. It begins when compute has done all that it was given before, and the
+  // copies before it on its stream are done. The memory on both sides is left alone until it was awaited.
+  virtual Result<Ticket> CopyOut(Bytes address, std::byte* host, Bytes bytes) = 0;
+  virtual Result<Ticket> CopyIn(const std::byte* host, Bytes address, Bytes bytes) = 0;
+  // Compute waits for the copy. An error: it failed, and may be queued again.
+  virtual Status Await(Ticket ticket) = 0;
+  // The calling thread waits for all streams. What failed is forgotten.
+  virtual void Drain() = 0;
+
+  // On the compute stream, in order with the ops; the host's memory may be used when they return.
+  virtual Status Read(Bytes address, std::byte* host, Bytes bytes) = 0;
+  virtual Status Write(const std::byte* host, Bytes address, Bytes bytes) = 0;
+};
+
+}  // namespace ebbtide::run

@@ -1,0 +1,308 @@
+#include "run/engine.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+namespace ebbtide::run {
+namespace {
+
+using sim::Begin;
+using sim::kNone;
+using sim::Stay;
+
+Nanos Now() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+tl::unexpected<Failure> Failed(Failure::Kind kind, std::string message) {
+  return tl::unexpected<Failure>(Failure{kind, std::move(message)});
+}
+
+Outcome FromStatus(const Status& status) {
+  if (status) return {};
+  return Failed(Failure::Kind::kOther, status.error().message);
+}
+
+#define EBB_RUN(expression) \
+  if (Outcome outcome = (expression); !outcome) return tl::unexpected<Failure>(std::move(outcome).error())
+
+}  // namespace
+
+Engine::Engine(TrainingGraph graph, plan::Plan plan, std::shared_ptr<Device> device, OpRunner& runner)
+    : graph_(std::move(graph)), plan_(std::move(plan)), device_(std::move(device)), runner_(runner), memory_(*device_) {}
+
+Result<std::unique_ptr<Engine>> Engine::Make(TrainingGraph graph, plan::Plan plan, std::shared_ptr<Device> device, OpRunner& runner) {
+  std::unique_ptr<Engine> engine(new Engine(std::move(graph), std::move(plan), std::move(device), runner));
+  EBB_RETURN_IF_ERROR(engine->Prepare());
+  return engine;
+}
+
+Status Engine::Prepare() {
+  EBB_RETURN_IF_ERROR(plan::CheckPlan(plan_, graph_));
+  std::vector<Nanos> times;
+  for (const Op& op : graph_.ops) times.push_back(op.time);
+  workload_ = sim::MakeWorkload(graph_, std::move(times), {.alignment = plan_.alignment});
+  const Bytes height = sim::Height(workload_, plan_.schedule);
+  if (height > device_->capacity()) {
+    return Fail("the plan needs {} bytes ({}), the pool has {} ({})", height, FormatBytes(height), device_->capacity(),
+                FormatBytes(device_->capacity()));
+  }
+  EBB_ASSIGN_OR_RETURN(itinerary_, MakeItinerary(graph_, workload_, plan_.schedule));
+  Bytes host = 0;
+  swap_slot_.assign(workload_.storages(), -1);
+  for (const Stay& stay : plan_.schedule.stays) {
+    if (stay.end != sim::End::kCopyOut || swap_slot_[stay.storage] >= 0) continue;
+    swap_slot_[stay.storage] = host;
+    host += workload_.bytes[stay.storage];
+  }
+  for (const Index s : itinerary_.undo) {
+    undo_slot_.push_back(host);
+    host += workload_.bytes[s];
+  }
+  protect_slot_ = host;
+  Bytes protect = 0;
+  for (const Visit& visit : itinerary_.visits) {
+    Bytes bytes = 0;
+    for (const Index s : visit.protect) bytes += workload_.bytes[s];
+    protect = std::max(protect, bytes);
+  }
+  EBB_ASSIGN_OR_RETURN(host_, device_->MakeHostMemory(host + protect));
+  random_.resize(runner_.RandomBytes() * (1 + itinerary_.draws));
+  requests_.resize(graph_.ops.size());
+  tickets_.resize(plan_.schedule.stays.size());
+  bound_.assign(workload_.storages(), false);
+  return {};
+}
+
+tl::expected<StepReport, Failure> Engine::Step(const StepCall& call) {
+  report_ = {};
+  report_.step_time.assign(plan_.schedule.steps.size(), 0);
+  arriving_.assign(workload_.storages(), kNone);
+  undoable_ = 0;
+  live_ = 0;
+  const Nanos begin = Now();
+  Outcome outcome = Walk(call);
+  if (!outcome) {
+    device_->Drain();
+    Undo();
+  }
+  for (Index s = 0; s < bound_.size(); ++s) {
+    if (bound_[s]) End(s);
+  }
+  if (!outcome) return tl::unexpected<Failure>(std::move(outcome).error());
+  report_.time = Now() - begin;
+  return std::move(report_);
+}
+
+Outcome Engine::Walk(const StepCall& call) {
+  EBB_RUN(MoveIn(call));
+  for (Index k = 0; k < itinerary_.visits.size(); ++k) {
+    const Visit& visit = itinerary_.visits[k];
+    if (!visit.in_update && call.interrupted && call.interrupted()) return Failed(Failure::Kind::kInterrupted, "interrupted");
+    EBB_RUN(Boundary(visit));
+    if (visit.op != kNone) EBB_RUN(RunStep(k, visit, call));
+  }
+  const Nanos last = Now();
+  device_->Drain();
+  report_.drain = Now() - last;
+  for (const HostSpan& span : call.outputs) {
+    const auto stay = std::ranges::find_if(plan_.schedule.stays, [&](const Stay& s) { return s.storage == span.storage && s.end == sim::End::kStays; });
+    if (stay == plan_.schedule.stays.end()) return Failed(Failure::Kind::kOther, fmt::format("storage {} is no output", span.storage));
+    EBB_RUN(FromStatus(device_->Read(stay->address + span.offset, span.host, span.bytes)));
+  }
+  return {};
+}
+
+// Before the first op: what is undone if the step fails is saved, and the inputs get their contents.
+Outcome Engine::MoveIn(const StepCall& call) {
+  const Nanos begin = Now();
+  if (!random_.empty()) runner_.SaveRandom(random_.data());
+  for (std::size_t i = 0; i < itinerary_.undo.size(); ++i) {
+    const Index s = itinerary_.undo[i];
+    EBB_RUN(FromStatus(device_->Read(itinerary_.home[s], host_->data() + undo_slot_[i], graph_.storages[s].bytes)));
+    ++undoable_;
+  }
+  for (const HostSpan& span : call.inputs) {
+    EBB_RUN(FromStatus(device_->Write(span.host, itinerary_.home[span.storage] + span.offset, span.bytes)));
+  }
+  for (Index s = 0; s < workload_.storages(); ++s) {
+    if (itinerary_.home[s] < 0) continue;
+    live_ += workload_.bytes[s];
+    report_.peak = std::max(report_.peak, itinerary_.home[s] + workload_.bytes[s]);
+  }
+  report_.live_peak = live_;
+  report_.moving_in = Now() - begin;
+  return {};
+}
+
+void Engine::Begin(Index s, Bytes address) {
+  bound_[s] = true;
+  live_ += workload_.bytes[s];
+  report_.live_peak = std::max(report_.live_peak, live_);
+  report_.peak = std::max(report_.peak, address + workload_.bytes[s]);
+  runner_.Bind(s, device_->At(address));
+}
+
+void Engine::End(Index s) {
+  if (!bound_[s]) return;
+  bound_[s] = false;
+  live_ -= workload_.bytes[s];
+  runner_.Bind(s, nullptr);
+}
+
+Result<Ticket> Engine::QueueCopy(Index i, bool out) {
+  const Stay& stay = plan_.schedule.stays[i];
+  const Bytes bytes = graph_.storages[stay.storage].bytes;
+  std::byte* const host = host_->data() + swap_slot_[stay.storage];
+  return out ? device_->CopyOut(stay.address, host, bytes) : device_->CopyIn(host, stay.address, bytes);
+}
+
+// A copy that fails is made once more: the second time compute has nothing else to do.
+Outcome Engine::AwaitCopy(Index i, bool out) {
+  const Nanos begin = Now();
+  Status done = tickets_[i] != 0 ? device_->Await(tickets_[i]) : Status(Fail("not queued"));
+  if (!done) {
+    const Result<Ticket> ticket = QueueCopy(i, out);
+    done = ticket ? device_->Await(*ticket) : Status(tl::unexpected<Error>(ticket.error()));
+  }
+  (out ? report_.wait_for_memory : report_.wait_for_data) += Now() - begin;
+  return FromStatus(done);
+}
+
+Outcome Engine::Boundary(const Visit& visit) {
+  for (const Index i : visit.leaving) {
+    tickets_[i] = QueueCopy(i, true).value_or(0);
+    report_.copied_out += graph_.storages[plan_.schedule.stays[i].storage].bytes;
+  }
+  for (const Index i : visit.ending) {
+    const Stay& stay = plan_.schedule.stays[i];
+    if (stay.end == sim::End::kCopyOut) EBB_RUN(AwaitCopy(i, true));
+    End(stay.storage);
+  }
+  for (const Index i : visit.entering) {
+    const Stay& stay = plan_.schedule.stays[i];
+    Begin(stay.storage, stay.address);
+    tickets_[i] = QueueCopy(i, false).value_or(0);
+    arriving_[stay.storage] = i;
+    report_.copied_in += graph_.storages[stay.storage].bytes;
+  }
+  return {};
+}
+
+Outcome Engine::RunStep(Index k, const Visit& visit, const StepCall& call) {
+  for (const Index s : workload_.needs[visit.op]) {
+    if (arriving_[s] == kNone) continue;
+    EBB_RUN(AwaitCopy(arriving_[s], false));
+    arriving_[s] = kNone;
+  }
+  std::byte* protect = host_->data() + protect_slot_;
+  for (const Index s : visit.protect) {
+    EBB_RUN(FromStatus(device_->Read(itinerary_.home[s], protect, graph_.storages[s].bytes)));
+    protect += workload_.bytes[s];
+  }
+  const std::size_t random_bytes = itinerary_.draws > 0 ? runner_.RandomBytes() : 0;
+  std::vector<std::byte> random_now;
+  if (visit.draw != kNone) {
+    std::byte* const kept = random_.data() + (1 + visit.draw) * random_bytes;
+    if (visit.again) {
+      random_now.resize(random_bytes);
+      runner_.SaveRandom(random_now.data());
+      runner_.LoadRandom(kept);
+    } else {
+      runner_.SaveRandom(kept);
+    }
+  }
+  for (const Birth& birth : visit.births) {
+    if (birth.bytes > 0) report_.peak = std::max(report_.peak, birth.address + workload_.bytes[birth.storage]);
+  }
+  std::vector<Made> made;
+  memory_.Begin(visit, requests_[visit.op], [this, k] { return FreeRanges(k); });
+  const Nanos begin = Now();
+  Outcome ran = runner_.Run(visit.op, call.scalars, memory_, made);
+  report_.step_time[k] = Now() - begin;
+  if (visit.again) report_.recompute += report_.step_time[k];
+  if (!random_now.empty()) runner_.LoadRandom(random_now.data());
+  protect = host_->data() + protect_slot_;
+  for (const Index s : visit.protect) {
+    EBB_RUN(FromStatus(device_->Write(protect, itinerary_.home[s], graph_.storages[s].bytes)));
+    protect += workload_.bytes[s];
+  }
+  if (!ran) {
+    const Op& op = graph_.ops[visit.op];
+    ran.error().message = fmt::format("op {} ({}{}{}): {}", visit.op, op.kind, op.layer.empty() ? "" : " of ", op.layer, ran.error().message);
+    return ran;
+  }
+  return Settle(visit, made);
+}
+
+// What the op has made gets to where the plan has it.
+Outcome Engine::Settle(const Visit& visit, std::vector<Made>& made) {
+  const Op& op = graph_.ops[visit.op];
+  if (made.size() != visit.births.size()) {
+    return Failed(Failure::Kind::kOther, fmt::format("op {} ({}): made {} storages, the graph has {}", visit.op, op.kind, made.size(), visit.births.size()));
+  }
+  Bytes beside = 0;
+  std::vector<std::pair<std::size_t, std::vector<std::byte>>> elsewhere;
+  for (std::size_t i = 0; i < made.size(); ++i) {
+    const Birth& birth = visit.births[i];
+    if (made[i].bytes > workload_.bytes[birth.storage]) {
+      return Failed(Failure::Kind::kOther, fmt::format("op {} ({}): made {} bytes, the graph has {}", visit.op, op.kind, made[i].bytes, birth.bytes));
+    }
+    if (!birth.kept) beside += workload_.bytes[birth.storage];
+    if (made[i].bytes == 0 || made[i].at == device_->At(birth.address)) continue;
+    ++report_.relocated;
+    if (!birth.kept) continue;
+    std::vector<std::byte>& bytes = elsewhere.emplace_back(i, std::vector<std::byte>(static_cast<std::size_t>(made[i].bytes))).second;
+    EBB_RUN(FromStatus(device_->Read(made[i].at - device_->At(0), bytes.data(), made[i].bytes)));
+  }
+  for (const auto& [i, bytes] : elsewhere) {
+    EBB_RUN(FromStatus(device_->Write(bytes.data(), visit.births[i].address, made[i].bytes)));
+  }
+  if (!elsewhere.empty() || requests_[visit.op].empty()) requests_[visit.op] = memory_.RequestsOf(made);
+  Bytes kept = 0;
+  for (const Birth& birth : visit.births) {
+    if (!birth.kept) continue;
+    Begin(birth.storage, birth.address);
+    kept += workload_.bytes[birth.storage];
+  }
+  report_.live_peak = std::max(report_.live_peak, live_ + beside + memory_.most());
+  report_.peak = std::max(report_.peak, memory_.highest());
+  report_.beyond_plan = std::max(report_.beyond_plan, memory_.beyond());
+  return {};
+}
+
+void Engine::Undo() {
+  for (std::size_t i = 0; i < undoable_; ++i) {
+    const Index s = itinerary_.undo[i];
+    const auto write = [&] { return device_->Write(host_->data() + undo_slot_[i], itinerary_.home[s], graph_.storages[s].bytes); };
+    if (!write()) std::ignore = write();
+  }
+  if (!random_.empty()) runner_.LoadRandom(random_.data());
+}
+
+std::vector<std::pair<Bytes, Bytes>> Engine::FreeRanges(Index step) const {
+  std::vector<std::pair<Bytes, Bytes>> taken;
+  for (const Stay& stay : plan_.schedule.stays) {
+    if (stay.from <= step && step < stay.to) taken.emplace_back(stay.address, workload_.bytes[stay.storage]);
+  }
+  const Visit& visit = itinerary_.visits[step];
+  for (const Birth& birth : visit.births) taken.emplace_back(birth.address, workload_.bytes[birth.storage]);
+  taken.emplace_back(visit.scratch_address, visit.scratch_bytes);
+  std::ranges::sort(taken);
+  std::vector<std::pair<Bytes, Bytes>> out;
+  Bytes at = 0;
+  const auto gap = [&](Bytes until) {
+    const Bytes aligned = RoundUp(at, Region::kAlignment);
+    if (aligned < until) out.emplace_back(aligned, until - aligned);
+  };
+  for (const auto& [address, bytes] : taken) {
+    if (bytes <= 0) continue;
+    gap(address);
+    at = std::max(at, address + bytes);
+  }
+  gap(device_->capacity());
+  return out;
+}
+
+}  // namespace ebbtide::run

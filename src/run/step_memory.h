@@ -1,0 +1,78 @@
+// The device memory of one op while it runs: the places that the plan has for what it makes, its scratch memory, and, where
+// that is not enough, what happens to be free in the pool.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "run/device.h"
+#include "run/itinerary.h"
+#include "run/op_runner.h"
+
+namespace ebbtide::run {
+
+// A part of the pool that is handed out piece by piece, lowest address first.
+class Region {
+ public:
+  static constexpr Bytes kAlignment = 64;
+
+  Region() = default;
+  Region(Bytes begin, Bytes bytes) : begin_(begin), end_(begin + bytes) {}
+  // -1: no room.
+  Bytes Allocate(Bytes bytes);
+  bool Release(Bytes address);
+  // One past the highest address that was ever handed out.
+  Bytes high_water() const { return high_water_; }
+  Bytes begin() const { return begin_; }
+  std::size_t pieces() const { return pieces_.size(); }
+  Bytes live() const { return live_; }
+
+ private:
+  Bytes begin_ = 0, end_ = 0, high_water_ = 0, live_ = 0;
+  std::vector<std::pair<Bytes, Bytes>> pieces_;  // [begin, end), ordered
+};
+
+// In which of an op's requests for memory the storages that it makes are asked for: by request, the place among the
+// births, or -1. Empty: not known; a request of a birth's size is then taken for it.
+using Requests = std::vector<std::int32_t>;
+
+class StepMemory final : public OpMemory {
+ public:
+  using FreeRanges = std::function<std::vector<std::pair<Bytes, Bytes>>()>;
+
+  explicit StepMemory(Device& device) : device_(device) {}
+
+  // For the op of `visit`, which must not go before End. `free` gives what else there is in the pool: (address, bytes).
+  void Begin(const Visit& visit, const Requests& requests, FreeRanges free);
+  void* Allocate(std::size_t bytes) override;
+  bool Release(void* address) override;
+  // Which of the requests since Begin were for what was made.
+  Requests RequestsOf(std::span<const Made> made) const;
+
+  // Since Begin: one past the highest address that was given out beside births; the most bytes at once of that; and
+  // what of it was not in the scratch memory of the plan.
+  Bytes highest() const { return highest_; }
+  Bytes most() const { return most_; }
+  Bytes beyond() const { return beyond_; }
+  // Makes the n-th request from now fail; 0: none.
+  void FailAt(std::int64_t n) { fail_at_ = n; }
+
+ private:
+  Bytes AllocateScratch(Bytes bytes);
+
+  Device& device_;
+  const Visit* visit_ = nullptr;
+  const Requests* requests_ = nullptr;
+  FreeRanges free_;
+  std::vector<bool> taken_;                       // by birth
+  std::vector<std::pair<Bytes, Bytes>> history_;  // requests: (address, bytes)
+  Region scratch_;
+  std::vector<Region> others_;
+  bool others_known_ = false;
+  Bytes highest_ = 0, most_ = 0, live_ = 0, beyond_ = 0;
+  std::int64_t fail_at_ = 0;
+};
+
+}  // namespace ebbtide::run
