@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "_core.h"
 #include "graph/json.h"
 #include "model/rebatch.h"
 
@@ -11,8 +12,7 @@ namespace nb = nanobind;
 
 namespace {
 
-// Raised by every binding whose input is wrong: the one line that says where and what was expected.
-[[noreturn]] void Raise(const ebbtide::Error& error) { throw nb::value_error(error.message.c_str()); }
+using ebbtide::core::Raise;
 
 std::string ReadGraphText(const std::string& path) {
   const ebbtide::Result<ebbtide::TrainingGraph> graph = [&path] {
@@ -62,4 +62,5 @@ NB_MODULE(_core, module) {
             return ebbtide::ToJson(*graph);
           },
           nb::arg("batch"));
+  ebbtide::core::AddRun(module);
 }

@@ -1,0 +1,170 @@
+// ebbtide._core: the engine. The GIL is released while it runs; signals are looked at now and then.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "_core.h"
+#include "graph/json.h"
+#include "run/cpu_device.h"
+#include "run/engine.h"
+#include "run/kernels.h"
+
+namespace nb = nanobind;
+
+namespace ebbtide::core {
+namespace {
+
+using run::Index;
+
+// Whether Ctrl-C was pressed. Python's handlers run under the GIL, so it is asked for a few times per second only.
+class Signals {
+ public:
+  bool Interrupted() {
+    const auto now = std::chrono::steady_clock::now();
+    if (now < next_) return false;
+    next_ = now + std::chrono::milliseconds(100);
+    nb::gil_scoped_acquire acquire;
+    if (PyErr_CheckSignals() == 0) return false;
+    raised_.emplace();
+    return true;
+  }
+  std::optional<nb::python_error>& raised() { return raised_; }
+
+ private:
+  std::chrono::steady_clock::time_point next_ = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
+  std::optional<nb::python_error> raised_;
+};
+
+struct Pool {
+  std::shared_ptr<run::Device> device;
+};
+
+Pool MakePool(Bytes capacity, double to_device, double to_host, Nanos latency) {
+  auto device = run::MakeCpuDevice({.capacity = capacity, .to_device = to_device, .to_host = to_host, .latency = latency});
+  if (!device) throw std::bad_alloc();
+  return {*std::move(device)};
+}
+
+using Spans = std::vector<std::tuple<Index, Bytes, std::uintptr_t, Bytes>>;
+
+std::vector<run::HostSpan> HostSpans(const Spans& spans) {
+  std::vector<run::HostSpan> out;
+  for (const auto& [storage, offset, host, bytes] : spans) {
+    out.push_back({storage, offset, reinterpret_cast<std::byte*>(host), bytes});  // NOLINT: tensors know their memory by number
+  }
+  return out;
+}
+
+class Engine {
+ public:
+  Engine(const std::string& graph_text, const std::string& plan_text, const std::string& library, const Pool& pool) {
+    Result<TrainingGraph> graph = ParseGraph(graph_text, "graph");
+    if (!graph) Raise(graph.error());
+    Result<plan::Plan> plan = plan::ParsePlan(plan_text, "plan");
+    if (!plan) Raise(plan.error());
+    const Result<const EbbtideKernels*> loaded = run::LoadKernels(library);
+    if (!loaded) Raise(loaded.error());
+    Result<std::unique_ptr<run::Kernels>> kernels = run::Kernels::Make(*loaded, *graph);
+    if (!kernels) Raise(kernels.error());
+    kernels_ = *std::move(kernels);
+    Result<std::unique_ptr<run::Engine>> engine = run::Engine::Make(*std::move(graph), *std::move(plan), pool.device, *kernels_);
+    if (!engine) Raise(engine.error());
+    engine_ = *std::move(engine);
+  }
+
+  void Attach(Index storage, std::uintptr_t storage_impl) {
+    CheckStorage(storage);
+    const Status attached = kernels_->Attach(storage, reinterpret_cast<void*>(storage_impl));  // NOLINT
+    if (!attached) Raise(attached.error());
+  }
+  void MoveIn() {
+    if (const Status moved = kernels_->MoveIn(engine_->shared_device(), engine_->home()); !moved) Raise(moved.error());
+  }
+  void MoveOut() {
+    if (const Status moved = kernels_->MoveOut(engine_->device(), engine_->home()); !moved) Raise(moved.error());
+  }
+
+  nb::dict Step(std::vector<double> scalars, const Spans& inputs, const Spans& outputs) {
+    if (scalars.size() != engine_->graph().scalars.size()) Raise({"scalars: expected as many as the graph has"});
+    for (const Spans& spans : {inputs, outputs}) {
+      for (const auto& span : spans) CheckSpan(std::get<0>(span), std::get<1>(span), std::get<3>(span));
+    }
+    Signals signals;
+    const run::StepCall call{.scalars = std::move(scalars), .inputs = HostSpans(inputs), .outputs = HostSpans(outputs),
+                             .interrupted = [&] { return signals.Interrupted(); }};
+    const auto report = [&] {
+      nb::gil_scoped_release release;
+      return engine_->Step(call);
+    }();
+    if (!report) {
+      if (signals.raised()) throw *std::move(signals.raised());
+      PyErr_SetString(report.error().kind == run::Failure::Kind::kOutOfMemory ? PyExc_MemoryError : PyExc_RuntimeError,
+                      report.error().message.c_str());
+      throw nb::python_error();
+    }
+    return Fields(*report);
+  }
+
+  void FailAt(std::int64_t request) { engine_->memory().FailAt(request); }
+
+ private:
+  void CheckStorage(Index storage) const {
+    if (storage >= engine_->graph().storages.size()) Raise({fmt::format("the graph has no storage {}", storage)});
+  }
+  void CheckSpan(Index storage, Bytes offset, Bytes bytes) const {
+    CheckStorage(storage);
+    const Bytes size = engine_->graph().storages[storage].bytes;
+    if (offset < 0 || bytes < 0 || bytes > size || offset > size - bytes) Raise({fmt::format("storage {}: expected a part of its {} bytes", storage, size)});
+  }
+  static nb::dict Fields(const run::StepReport& report) {
+    nb::dict out;
+    out["time_ns"] = report.time;
+    out["recompute_ns"] = report.recompute;
+    out["wait_for_memory_ns"] = report.wait_for_memory;
+    out["wait_for_data_ns"] = report.wait_for_data;
+    out["drain_ns"] = report.drain;
+    out["moving_in_ns"] = report.moving_in;
+    out["peak_bytes"] = report.peak;
+    out["live_peak_bytes"] = report.live_peak;
+    out["copied_out_bytes"] = report.copied_out;
+    out["copied_in_bytes"] = report.copied_in;
+    out["beyond_plan_bytes"] = report.beyond_plan;
+    out["relocated"] = report.relocated;
+    out["step_time_ns"] = nb::cast(report.step_time);
+    return out;
+  }
+
+  std::unique_ptr<run::Kernels> kernels_;
+  std::unique_ptr<run::Engine> engine_;  // after the kernels, which it uses
+};
+
+}  // namespace
+
+void AddRun(nb::module_& module) {
+  nb::class_<Pool>(module, "Pool", "Memory of the CPU that stands for a device's, and threads that copy to it and from it.")
+      .def(nb::new_(&MakePool), nb::arg("capacity"), nb::arg("to_device") = 0.0, nb::arg("to_host") = 0.0, nb::arg("latency") = 0)
+      .def_prop_ro("capacity", [](const Pool& pool) { return pool.device->capacity(); });
+  nb::class_<Engine>(module, "Engine", "Executes a plan for a captured graph. See src/run/engine.h.")
+      .def(nb::init<const std::string&, const std::string&, const std::string&, const Pool&>(), nb::arg("graph"), nb::arg("plan"),
+           nb::arg("library"), nb::arg("pool"))
+      .def("attach", &Engine::Attach, nb::arg("storage"), nb::arg("storage_impl"), "The user's storage for one of the graph's.")
+      .def("move_in", &Engine::MoveIn, "What was attached goes to its place in the pool, unless it is there.")
+      .def("move_out", &Engine::MoveOut, "What is in the pool goes back to memory of torch's own.")
+      .def("step", &Engine::Step, nb::arg("scalars"), nb::arg("inputs"), nb::arg("outputs"),
+           "One step. Inputs and outputs: (storage, offset, address on the host, bytes). MemoryError, RuntimeError or what a "
+           "signal raised: nothing has changed.")
+      .def("fail_at", &Engine::FailAt, nb::arg("request"), "Has the n-th request for memory from now fail, for tests.");
+}
+
+}  // namespace ebbtide::core

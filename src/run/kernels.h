@@ -1,0 +1,53 @@
+// Runs ops through a library of kernels (kernels_abi.h), and moves the user's state into the pool and out of it.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "graph/graph.h"
+#include "run/device.h"
+#include "run/kernels_abi.h"
+#include "run/op_runner.h"
+
+namespace ebbtide::run {
+
+// The library stays loaded for the life of the process.
+Result<const EbbtideKernels*> LoadKernels(const std::string& path);
+
+class Kernels final : public OpRunner {
+ public:
+  // Every op of the graph has a schema.
+  static Result<std::unique_ptr<Kernels>> Make(const EbbtideKernels* library, const TrainingGraph& graph);
+  ~Kernels() override;
+  Kernels(const Kernels&) = delete;
+  Kernels& operator=(const Kernels&) = delete;
+
+  Outcome Run(Index op, std::span<const double> scalars, OpMemory& memory, std::vector<Made>& made) override;
+  void Bind(Index storage, std::byte* at) override;
+  std::size_t RandomBytes() override { return library_->random_bytes(); }
+  void SaveRandom(std::byte* to) override { library_->random_save(to); }
+  void LoadRandom(const std::byte* from) override { library_->random_load(from); }
+
+  // See kernels_abi.h.
+  Status Attach(Index storage, void* storage_impl);
+  void Pretend(Index op) { library_->pretend(program_, op); }
+
+  // Moves what was attached to its home (address by storage; -1: not state) in the device's pool, unless it is there.
+  // Memory of the pool stays until nobody's state is in it.
+  Status MoveIn(const std::shared_ptr<Device>& device, const std::vector<Bytes>& home);
+  // Moves what is in the device's pool back into memory of torch's own.
+  Status MoveOut(Device& device, const std::vector<Bytes>& home);
+
+ private:
+  Kernels(const EbbtideKernels* library, EbbtideKernelsProgram* program, const TrainingGraph& graph);
+
+  const EbbtideKernels* const library_;
+  EbbtideKernelsProgram* const program_;
+  std::vector<bool> attached_;        // by storage
+  std::vector<EbbtideMade> made_;
+};
+
+}  // namespace ebbtide::run
