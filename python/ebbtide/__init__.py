@@ -43,4 +43,21 @@ def estimate(model, example_inputs, optimizer="adam", gpu="a100-40gb", loss_fn=N
     return run(model, example_inputs, optimizer, gpu, loss_fn, target, inference, autocast, options)
 
 
-__all__ = ["capture", "estimate"]
+def step(model, loss_fn, optimizer, example_batch, budget=None, *, policy="home", link=None, device="cpu", autocast=None,
+         measure=True):
+    """One training step as a function that keeps a budget of device memory: `loss = step(x, y)` runs forward, backward and
+    update, with the numbers of plain PyTorch to the last bit.
+
+    `model`, `loss_fn`, `optimizer` and `example_batch` are those of ebbtide.capture. `budget` is a number of bytes, a text as
+    "4GiB", or a share of what the step takes without a plan, as "50%"; None: no limit. `policy` is one that `ebbtide plan
+    --policy` takes. `device` "cpu": the budget is for a pool of the CPU's memory, and `link` (as "12GB/s") slows copies out
+    of it down to that of a GPU. With `measure` the ops are timed first; what was measured and planned is kept on disk.
+    Returns an ebbtide.stepping.Step; raises ebbtide.step_plan.BudgetError, a ValueError, where no plan keeps the budget.
+    See docs/run.md.
+    """
+    from .stepping import Step
+
+    return Step(model, loss_fn, optimizer, example_batch, budget, policy, link, device, autocast, measure)
+
+
+__all__ = ["capture", "estimate", "step"]

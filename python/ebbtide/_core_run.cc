@@ -19,6 +19,7 @@
 #include "run/cpu_device.h"
 #include "run/engine.h"
 #include "run/kernels.h"
+#include "run/profile.h"
 
 namespace nb = nanobind;
 
@@ -116,6 +117,12 @@ class Engine {
     return Fields(*report);
   }
 
+  void SetRequests(std::size_t op, run::Requests requests) {
+    if (op >= engine_->requests().size()) Raise({fmt::format("the graph has no op {}", op)});
+    const auto births = static_cast<std::int32_t>(engine_->graph().op(OpId(op)).outputs.size());
+    for (std::int32_t& birth : requests) birth = birth < births ? birth : -1;
+    engine_->requests()[op] = std::move(requests);
+  }
   void FailAt(std::int64_t request) { engine_->memory().FailAt(request); }
 
  private:
@@ -149,6 +156,39 @@ class Engine {
   std::unique_ptr<run::Engine> engine_;  // after the kernels, which it uses
 };
 
+class Profiler {
+ public:
+  Profiler(const std::string& graph_text, const std::string& library) {
+    Result<TrainingGraph> graph = ParseGraph(graph_text, "graph");
+    if (!graph) Raise(graph.error());
+    ops_ = graph->ops.size();
+    const Result<const EbbtideKernels*> loaded = run::LoadKernels(library);
+    if (!loaded) Raise(loaded.error());
+    Result<std::unique_ptr<run::Profiler>> profiler = run::Profiler::Make(*loaded, *std::move(graph));
+    if (!profiler) Raise(profiler.error());
+    profiler_ = *std::move(profiler);
+  }
+
+  std::optional<nb::dict> Profile(std::size_t op) {
+    if (op >= ops_) Raise({fmt::format("the graph has no op {}", op)});
+    const auto profile = [&] {
+      nb::gil_scoped_release release;
+      return profiler_->Profile(OpId(op));
+    }();
+    if (!profile) return std::nullopt;
+    nb::dict out;
+    out["time_ns"] = profile->time;
+    out["workspace_bytes"] = profile->workspace;
+    out["requests"] = nb::cast(profile->requests);
+    out["made_bytes"] = nb::cast(profile->made);
+    return out;
+  }
+
+ private:
+  std::size_t ops_ = 0;
+  std::unique_ptr<run::Profiler> profiler_;
+};
+
 }  // namespace
 
 void AddRun(nb::module_& module) {
@@ -164,7 +204,11 @@ void AddRun(nb::module_& module) {
       .def("step", &Engine::Step, nb::arg("scalars"), nb::arg("inputs"), nb::arg("outputs"),
            "One step. Inputs and outputs: (storage, offset, address on the host, bytes). MemoryError, RuntimeError or what a "
            "signal raised: nothing has changed.")
+      .def("set_requests", &Engine::SetRequests, nb::arg("op"), nb::arg("requests"), "What Profiler.profile gave for the op.")
       .def("fail_at", &Engine::FailAt, nb::arg("request"), "Has the n-th request for memory from now fail, for tests.");
+  nb::class_<Profiler>(module, "Profiler", "Measures single ops of a captured graph on made-up data. See src/run/profile.h.")
+      .def(nb::init<const std::string&, const std::string&>(), nb::arg("graph"), nb::arg("library"))
+      .def("profile", &Profiler::Profile, nb::arg("op"), "Fields of a dict; None: the op refuses made-up data.");
 }
 
 }  // namespace ebbtide::core

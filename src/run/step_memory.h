@@ -44,7 +44,7 @@ class StepMemory final : public OpMemory {
 
   explicit StepMemory(Device& device) : device_(device) {}
 
-  // For the op of `visit`, which must not go before End. `free` gives what else there is in the pool: (address, bytes).
+  // For the op of `visit`; it and `requests` are used until the next Begin. `free` gives what else there is in the pool: (address, bytes).
   void Begin(const Visit& visit, const Requests& requests, FreeRanges free);
   void* Allocate(std::size_t bytes) override;
   bool Release(void* address) override;

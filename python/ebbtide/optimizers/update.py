@@ -87,6 +87,12 @@ class Update:
             values += [float(v) for v in self._description.scalars(group, taken + 1).values()]
         return values
 
+    def counted(self):
+        """The parameters whose state has a count of steps under "step", which each step raises by one."""
+        if hasattr(self._description, "taken"):
+            return []
+        return [parameter for group in self._updated for parameter in group]
+
     def still_fits(self):
         """False once a change of the hyper-parameters asks for other ops than those recorded."""
         return self._structures() == self._structure

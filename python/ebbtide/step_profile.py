@@ -1,0 +1,132 @@
+"""Times and memory of a graph's ops on the present device: each distinct op is run on made-up data, once and for all."""
+
+import copy
+import hashlib
+import json
+import os
+import platform
+
+import torch
+
+from . import _core
+from .step_cache import read_json, write_json
+from .torch_library import cache_folder, library
+
+_SIZE_UNKNOWN = {"mkldnn_rnn_layer"}  # only its run tells how large a workspace it makes for its gradient
+_BYTES = {"bool": 1, "uint8": 1, "int8": 1, "int16": 2, "int32": 4, "int64": 8, "float16": 2, "bfloat16": 2, "float32": 4,
+          "float64": 8, "complex64": 8, "complex128": 16}
+
+
+class Profile:
+    """Of a graph: `graph` has the times, workspaces and sizes that were measured, `requests` is for _core.Engine."""
+
+    def __init__(self, graph, requests):
+        self.graph, self.requests = graph, requests
+
+
+def profile(graph, progress=lambda done, all_ops: None):
+    """Measures what is not known yet. The random state is left alone. `progress` is told how far it has come."""
+    graph = copy.deepcopy(graph)
+    path = cache_folder() / "op-times" / f"{_machine()}.json"
+    known = read_json(path) or {}
+    before = len(known)
+    with torch.random.fork_rng(devices=[]):
+        if any(op["kind"] in _SIZE_UNKNOWN for op in graph["ops"]):
+            _measure(graph, known, lambda op: op["kind"] in _SIZE_UNKNOWN, progress)
+            _correct_sizes(graph, known)
+        _measure(graph, known, lambda op: True, progress)
+    _correct_sizes(graph, known)
+    if len(known) != before:
+        write_json(path, (read_json(path) or {}) | known)
+    requests = []
+    for op in graph["ops"]:
+        found = known.get(key_of(op, graph)) or {}
+        requests.append(found.get("requests", []))
+        if found:
+            op["time_ns"] = max(found["time_ns"], 1)
+            if found["workspace_bytes"]:
+                op["workspace"] = found["workspace_bytes"]
+    return Profile(graph, requests)
+
+
+def key_of(op, graph):
+    """Equal for ops that do the same work: same operator, same numbers, tensors of the same form that share memory in
+    the same way."""
+    storages = {}
+
+    def form(number):
+        if number is None:
+            return None
+        tensor = graph["tensors"][number]
+        place = storages.setdefault(tensor["storage"], len(storages))
+        size = graph["storages"][tensor["storage"]]["bytes"]
+        return [tensor["dtype"], tensor["shape"], tensor.get("stride"), tensor.get("offset", 0), place, size]
+
+    def value(given):
+        if isinstance(given, dict):
+            if "tensor" in given:
+                return {"tensor": form(given["tensor"])}
+            if "tensors" in given:
+                return {"tensors": [form(t) for t in given["tensors"]]}
+            if "scalar" in given:
+                return "scalar"
+            if "scalars" in given:
+                return ["scalar", len(given["scalars"])]
+        return given
+
+    said = [op["schema"], op["phase"] == "forward", [[name, value(given)] for name, given in op["arguments"].items()]]
+    return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:24]
+
+
+def _measure(graph, known, wanted, progress):
+    text = json.dumps(graph)
+    missing = {}
+    for number, op in enumerate(graph["ops"]):
+        if wanted(op) and not _only_views(op, graph):
+            key = key_of(op, graph)
+            if key not in known:
+                missing.setdefault(key, number)
+    if not missing:
+        return
+    profiler = _core.Profiler(text, library())
+    for done, (key, number) in enumerate(missing.items()):
+        progress(done, len(missing))
+        known[key] = profiler.profile(number)  # None: it refuses such data
+    progress(len(missing), len(missing))
+
+
+def _only_views(op, graph):
+    read = {graph["tensors"][t]["storage"] for t in op["inputs"]}
+    return bool(op["outputs"]) and not op.get("mutated") and all(graph["tensors"][t]["storage"] in read for t in op["outputs"])
+
+
+def _correct_sizes(graph, known):
+    """Where an op makes more than the graph says, the graph is told."""
+    made_before = {s for s, storage in enumerate(graph["storages"]) if storage["kind"] in ("parameter", "buffer", "input", "optimizer_state")}
+    for op in graph["ops"]:
+        births = [t for t in op["outputs"] if graph["tensors"][t]["storage"] not in made_before]
+        first = {}
+        for t in births:
+            first.setdefault(graph["tensors"][t]["storage"], t)
+        made_before.update(first)
+        found = known.get(key_of(op, graph))
+        if not found:
+            continue
+        for (storage, tensor), size in zip(first.items(), found["made_bytes"]):
+            if size <= graph["storages"][storage]["bytes"]:
+                continue
+            if op["kind"] in _SIZE_UNKNOWN and graph["tensors"][tensor]["shape"] == [0]:
+                graph["tensors"][tensor]["shape"] = [size // _BYTES[graph["tensors"][tensor]["dtype"]]]
+            graph["storages"][storage]["bytes"] = size
+
+
+def _machine():
+    """What times depend on besides the op."""
+    processor = platform.processor() or platform.machine()
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            processor = next((line.split(":")[1].strip() for line in file if line.startswith("model name")), processor)
+    except OSError:
+        pass
+    said = [torch.__version__, processor, torch.get_num_threads(), os.cpu_count(), torch.backends.mkldnn.enabled]
+    return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:16]

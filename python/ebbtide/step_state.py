@@ -1,0 +1,92 @@
+"""The user's tensors of a captured step: which of them each storage of the graph is, now."""
+
+import torch
+from torch.optim.optimizer import _get_scalar_dtype
+
+
+class StateChanged(Exception):
+    """A tensor is no longer of the form that it had when the step was captured."""
+
+
+class State:
+    """Parameters, buffers, constants and optimizer state, and how to find them anew before each step: users may put
+    others in their place, as load_state_dict does."""
+
+    def __init__(self, model, optimizer, captured):
+        self._optimizer = optimizer
+        self._attached = {}  # storage -> address of the C++ object
+        self._kept = {}  # storage -> the tensor, so that the address stays its own
+        self._finders = []  # (storage, function that gives the tensor now)
+        self._new = {}  # storage -> (parameter, name, tensor): state that the optimizer does not have yet
+        parameters = dict(model.named_parameters(remove_duplicate=False))
+        self._forms = {t["storage"]: t for t in reversed(captured.graph["tensors"]) if "name" in t}
+        for storage, source in captured.sources.items():
+            if source.kind == "optimizer_state":
+                state_name, _, name = source.name.partition(".")
+                self._find_state(storage, parameters[name], state_name, source.value)
+            elif source.kind == "parameter" or (source.kind == "buffer" and not source.name.startswith("constant.")):
+                self._find_in(model, storage, source)
+            elif source.kind == "buffer":
+                self._finders.append((storage, lambda tensor=source.tensor: tensor))
+
+    def _find_in(self, model, storage, source):
+        path, _, leaf = source.name.rpartition(".")
+        module = model.get_submodule(path)
+        table = module._parameters if source.kind == "parameter" else module._buffers
+        self._finders.append((storage, lambda: table.get(leaf)))
+
+    def _find_state(self, storage, parameter, name, value):
+        def find():
+            present = self._optimizer.state.get(parameter, {}).get(name)
+            if present is not None:
+                self._new.pop(storage, None)
+                return present
+            if storage not in self._new:
+                form = self._forms[storage]
+                tensor = torch.empty(0, dtype=getattr(torch, form["dtype"]))
+                shape = form["shape"]
+                tensor = torch.empty_strided(shape, form.get("stride") or torch.empty(shape, device="meta").stride(), dtype=tensor.dtype)
+                self._new[storage] = (parameter, name, tensor.fill_(0.0 if value is None else value))
+            return self._new[storage][2]
+
+        self._finders.append((storage, find))
+
+    def attach(self, engine):
+        """Tells the engine of tensors that it does not know."""
+        for storage, find in self._finders:
+            tensor = find()
+            if tensor is None:
+                raise StateChanged
+            real = tensor.untyped_storage()
+            if self._attached.get(storage) == real._cdata:
+                continue
+            form = self._forms.get(storage)
+            if form is not None and not _is_of(tensor, form):
+                raise StateChanged
+            try:
+                engine.attach(storage, real._cdata)
+            except ValueError as error:
+                raise StateChanged from error
+            self._attached[storage], self._kept[storage] = real._cdata, real
+
+    def step_taken(self, update):
+        """The optimizer's state is what torch's own step would have left."""
+        for parameter, name, tensor in self._new.values():
+            self._optimizer.state[parameter][name] = tensor
+        self._new.clear()
+        if update is not None:
+            counts = []
+            for parameter in update.counted():
+                state = self._optimizer.state[parameter]
+                if "step" not in state:
+                    state["step"] = torch.tensor(0.0, dtype=_get_scalar_dtype())
+                counts.append(state["step"])
+            if counts:
+                torch._foreach_add_(counts, 1)
+        self._optimizer._opt_called = True  # what schedulers ask for
+
+
+def _is_of(tensor, form):
+    stride = form.get("stride") or list(torch.empty(form["shape"], device="meta").stride())
+    return (list(tensor.shape) == form["shape"] and list(tensor.stride()) == stride and tensor.storage_offset() == form.get("offset", 0)
+            and str(tensor.dtype) == "torch." + form["dtype"])

@@ -1,0 +1,192 @@
+"""ebbtide.step: one training step as a function, within a budget of device memory, with the numbers of plain PyTorch."""
+
+import re
+from collections import OrderedDict
+from collections.abc import Mapping
+
+import torch
+from torch.utils._pytree import tree_flatten_with_path, tree_unflatten
+
+from . import _core
+from .capture_step import capture_step
+from .step_plan import make_plan
+from .step_profile import profile
+from .step_report import Report
+from .step_state import State, StateChanged
+from .torch_library import library
+
+_MOST_PLANS = 8  # of different shapes, kept at a time
+_ASSUMED_LINK = 4_000_000_000  # bytes per second of a copy that nothing slows down
+
+
+class Step:
+    """Call it with a batch: it trains one step and returns the loss. See ebbtide.step."""
+
+    def __init__(self, model, loss_fn, optimizer, example_batch, budget, policy, link, device, autocast, measure):
+        if device != "cpu":
+            raise ValueError(f"device {device!r}: expected 'cpu'")
+        self._model = getattr(model, "_orig_mod", model)
+        self._loss_fn, self._optimizer, self._policy = loss_fn, optimizer, policy
+        self._autocast, self._measure = autocast, measure
+        self._link = _bandwidth(link)
+        self._budget = _budget_text(budget)
+        self._pool = None
+        self._plans = OrderedDict()  # key -> Prepared
+        self._current = None
+        self._is_dict = isinstance(example_batch, Mapping)
+        self._is_tuple = isinstance(example_batch, (tuple, list))
+        self._prepare(example_batch)
+
+    def __call__(self, *batch, **named):
+        batch = self._batch_of(batch, named)
+        leaves, shape = tree_flatten_with_path(batch)
+        key = self._key(leaves, shape)
+        prepared = self._plans.get(key)
+        if prepared is not None and not prepared.still_fits():
+            self._forget(key)
+            prepared = None
+        if prepared is None:
+            prepared = self._prepare(batch)
+        self._plans.move_to_end(key)
+        try:
+            return self._run(prepared, leaves)
+        except StateChanged:
+            self._forget(key)
+            return self._run(self._prepare(batch), leaves)
+
+    def report(self):
+        """What the last step took, and what was predicted."""
+        return Report(self._current)
+
+    def close(self):
+        """Moves parameters, buffers and optimizer state out of the pool. The next step moves them back."""
+        if self._current is not None:
+            self._current.engine.move_out()
+            self._current = None
+
+    def _run(self, prepared, leaves):
+        if self._current is not prepared:
+            if self._current is not None:
+                self._current.engine.move_out()
+            self._current = prepared
+        return prepared.run([leaf for _, leaf in leaves if isinstance(leaf, torch.Tensor)])
+
+    def _batch_of(self, batch, named):
+        if named:
+            if batch or not self._is_dict:
+                raise TypeError("expected the batch as the example was: a dict's entries by name, all else in order")
+            return named
+        if self._is_tuple and not (len(batch) == 1 and isinstance(batch[0], (tuple, list))):
+            return batch
+        if len(batch) != 1:
+            raise TypeError(f"expected one batch, found {len(batch)} arguments")
+        return dict(batch[0]) if self._is_dict else tuple(batch[0]) if self._is_tuple else batch[0]
+
+    def _key(self, leaves, shape):
+        forms = [(tuple(x.shape), x.stride(), x.dtype, x.requires_grad) if isinstance(x, torch.Tensor) else x for _, x in leaves]
+        modes = tuple(module.training for module in self._model.modules())
+        frozen = tuple(p.requires_grad for p in self._model.parameters())
+        return repr(shape), tuple(forms), modes, frozen
+
+    def _forget(self, key):
+        prepared = self._plans.pop(key)
+        if prepared is self._current:
+            self.close()
+
+    def _prepare(self, batch):
+        if isinstance(batch, Mapping):
+            batch = dict(batch)
+        leaves, shape = tree_flatten_with_path(batch)
+        key = self._key(leaves, shape)
+        # Of its tensors the capture needs the form alone, and not the storages that they are parts of.
+        hollow = tree_unflatten([_hollow(leaf) for _, leaf in leaves], shape)
+        captured = capture_step(self._model, self._loss_fn, self._optimizer, hollow, device="cpu", autocast=self._autocast)
+        measured = profile(captured.graph) if self._measure else None
+        graph = measured.graph if measured else captured.graph
+        budget = self._budget if self._pool is None else self._pool.capacity
+        if self._pool is None and budget is None:
+            budget = "1000%"
+        planned = make_plan(graph, budget, self._policy, self._link or _ASSUMED_LINK)
+        if self._pool is None:
+            capacity = planned.said["peak_bytes"] if self._budget is None else planned.said["budget_bytes"]
+            self._pool = _core.Pool(capacity, float(self._link or 0), float(self._link or 0))
+        prepared = Prepared(self, captured, graph, measured, planned, self._pool, leaves)
+        self._plans[key] = prepared
+        while len(self._plans) > _MOST_PLANS:
+            self._forget(next(iter(self._plans)))
+        return prepared
+
+
+class Prepared:
+    """A step for one form of batch."""
+
+    def __init__(self, step, captured, graph, measured, planned, pool, leaves):
+        self.captured, self.planned, self.pool = captured, planned, pool
+        self.engine = _core.Engine(planned.graph, planned.text, library(), pool)
+        if measured is not None:
+            for op, requests in enumerate(measured.requests):
+                if requests:
+                    self.engine.set_requests(op, requests)
+        self.state = State(step._model, step._optimizer, captured)
+        self.steps = 0
+        self.last = None
+        by_name = {source.name: storage for storage, source in captured.sources.items() if source.kind == "input"}
+        self._inputs = [by_name[_name(path)] for path, leaf in leaves if isinstance(leaf, torch.Tensor)]
+        self._loss = graph["tensors"][graph["outputs"][0]]
+
+    def still_fits(self):
+        return self.captured.update is None or self.captured.update.still_fits()
+
+    def run(self, tensors):
+        self.state.attach(self.engine)
+        self.engine.move_in()
+        update, form = self.captured.update, self._loss
+        inputs = [(s, 0, t.data_ptr(), _span(t)) for s, t in zip(self._inputs, tensors)]
+        loss = torch.empty(form["shape"], dtype=getattr(torch, form["dtype"]))
+        offset = form.get("offset", 0) * loss.itemsize
+        try:
+            self.last = self.engine.step(update.scalar_values() if update else [], inputs, [(form["storage"], offset, loss.data_ptr(), loss.nbytes)])
+        except MemoryError as error:
+            raise torch.OutOfMemoryError(f"{error}; the step has changed nothing") from None
+        self.steps += 1
+        self.state.step_taken(update)
+        return loss
+
+
+def _name(path):
+    return ".".join(["batch", *(str(getattr(k, "key", getattr(k, "idx", k))) for k in path)])
+
+
+def _hollow(leaf):
+    if not isinstance(leaf, torch.Tensor):
+        return leaf
+    if leaf.device.type not in ("cpu", "meta"):
+        raise ValueError(f"the batch is on {leaf.device}; expected cpu")
+    return torch.empty_strided(leaf.shape, leaf.stride(), dtype=leaf.dtype, device="meta").requires_grad_(leaf.requires_grad)
+
+
+def _span(tensor):
+    """Bytes from its first element to its last."""
+    if tensor.numel() == 0:
+        return 0
+    return (1 + sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride()))) * tensor.itemsize
+
+
+def _budget_text(budget):
+    if budget is None:
+        return None
+    if isinstance(budget, bool) or not isinstance(budget, (int, str)):
+        raise ValueError(f"budget {budget!r}: expected bytes, a text as '4GiB', or a share of the plain peak as '50%'")
+    return str(budget)
+
+
+def _bandwidth(link):
+    """Bytes per second; None: copies are not slowed down."""
+    if link is None:
+        return None
+    if isinstance(link, (int, float)) and not isinstance(link, bool) and link >= 1:
+        return int(link)
+    match = re.fullmatch(r"([0-9.]+) ?([kMGT]?)(i?)B/s", link) if isinstance(link, str) else None
+    if match is None or float(match[1]) <= 0:
+        raise ValueError(f"link {link!r}: expected bytes per second, as '12GB/s'")
+    return int(float(match[1]) * (1024 if match[3] else 1000) ** " kMGT".index(match[2] or " "))
