@@ -18,6 +18,7 @@
 #include "graph/json.h"
 #include "run/cpu_device.h"
 #include "run/engine.h"
+#include "run/failing_device.h"
 #include "run/kernels.h"
 #include "run/profile.h"
 
@@ -48,13 +49,13 @@ class Signals {
 };
 
 struct Pool {
-  std::shared_ptr<run::Device> device;
+  std::shared_ptr<run::FailingDevice> device;
 };
 
 Pool MakePool(Bytes capacity, double to_device, double to_host, Nanos latency) {
   auto device = run::MakeCpuDevice({.capacity = capacity, .to_device = to_device, .to_host = to_host, .latency = latency});
   if (!device) throw std::bad_alloc();
-  return {*std::move(device)};
+  return {std::make_shared<run::FailingDevice>(*std::move(device))};
 }
 
 using Spans = std::vector<std::tuple<Index, Bytes, std::uintptr_t, Bytes>>;
@@ -194,7 +195,9 @@ class Profiler {
 void AddRun(nb::module_& module) {
   nb::class_<Pool>(module, "Pool", "Memory of the CPU that stands for a device's, and threads that copy to it and from it.")
       .def(nb::new_(&MakePool), nb::arg("capacity"), nb::arg("to_device") = 0.0, nb::arg("to_host") = 0.0, nb::arg("latency") = 0)
-      .def_prop_ro("capacity", [](const Pool& pool) { return pool.device->capacity(); });
+      .def_prop_ro("capacity", [](const Pool& pool) { return pool.device->capacity(); })
+      .def("fail_at", [](const Pool& pool, std::int64_t call) { pool.device->FailAt(call); }, nb::arg("call"),
+           "Has the n-th copy or access from now fail, for tests.");
   nb::class_<Engine>(module, "Engine", "Executes a plan for a captured graph. See src/run/engine.h.")
       .def(nb::init<const std::string&, const std::string&, const std::string&, const Pool&>(), nb::arg("graph"), nb::arg("plan"),
            nb::arg("library"), nb::arg("pool"))

@@ -48,9 +48,11 @@ def _shown(size):
         size /= 1024
 
 
-def capture_step(model, loss_fn, optimizer, example_batch, device=None, inference=False, autocast=None, keep_outputs=False):
+def capture_step(model, loss_fn, optimizer, example_batch, device=None, inference=False, autocast=None, keep_outputs=False,
+                 around=None):
     """See ebbtide.capture. With `keep_outputs` all that the model returns is among the graph's outputs: a loop that
-    holds it in a variable refers to it until the next forward pass has ended."""
+    holds it in a variable refers to it until the next forward pass has ended. `around`, given the optimizer's
+    optimizers.Update, gives what is recorded in its place."""
     started = time.perf_counter()
     model = getattr(model, "_orig_mod", model)  # what torch.compile wraps
     if not isinstance(model, torch.nn.Module):
@@ -58,6 +60,8 @@ def capture_step(model, loss_fn, optimizer, example_batch, device=None, inferenc
     if loss_fn is not None and not callable(loss_fn):
         raise CaptureError(f"loss_fn is of type {type(loss_fn).__name__}; expected a function or None")
     update = describe(optimizer) if optimizer is not None else None
+    if around is not None:
+        update = around(update)
     _check_device(device or next(model.parameters(), torch.empty(0)).device)
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     scene = Scene(model, example_batch, device, mode)

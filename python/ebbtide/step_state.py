@@ -3,6 +3,8 @@
 import torch
 from torch.optim.optimizer import _get_scalar_dtype
 
+from .step_gradients import TOTAL
+
 
 class StateChanged(Exception):
     """A tensor is no longer of the form that it had when the step was captured."""
@@ -12,8 +14,9 @@ class State:
     """Parameters, buffers, constants and optimizer state, and how to find them anew before each step: users may put
     others in their place, as load_state_dict does."""
 
-    def __init__(self, model, optimizer, captured):
-        self._optimizer = optimizer
+    def __init__(self, model, optimizer, totals, captured):
+        """`totals`: sums of gradients, by parameter; shared by the steps for batches of all forms."""
+        self._optimizer, self._totals = optimizer, totals
         self._attached = {}  # storage -> address of the C++ object
         self._kept = {}  # storage -> the tensor, so that the address stays its own
         self._finders = []  # (storage, function that gives the tensor now)
@@ -23,7 +26,10 @@ class State:
         for storage, source in captured.sources.items():
             if source.kind == "optimizer_state":
                 state_name, _, name = source.name.partition(".")
-                self._find_state(storage, parameters[name], state_name, source.value)
+                if state_name == TOTAL:
+                    self._find_total(storage, parameters[name], source.value)
+                else:
+                    self._find_state(storage, parameters[name], state_name, source.value)
             elif source.kind == "parameter" or (source.kind == "buffer" and not source.name.startswith("constant.")):
                 self._find_in(model, storage, source)
             elif source.kind == "buffer":
@@ -42,14 +48,23 @@ class State:
                 self._new.pop(storage, None)
                 return present
             if storage not in self._new:
-                form = self._forms[storage]
-                tensor = torch.empty(0, dtype=getattr(torch, form["dtype"]))
-                shape = form["shape"]
-                tensor = torch.empty_strided(shape, form.get("stride") or torch.empty(shape, device="meta").stride(), dtype=tensor.dtype)
-                self._new[storage] = (parameter, name, tensor.fill_(0.0 if value is None else value))
+                self._new[storage] = (parameter, name, self._filled(storage, value))
             return self._new[storage][2]
 
         self._finders.append((storage, find))
+
+    def _find_total(self, storage, parameter, value):
+        def find():
+            if parameter not in self._totals:
+                self._totals[parameter] = self._filled(storage, value)
+            return self._totals[parameter]
+
+        self._finders.append((storage, find))
+
+    def _filled(self, storage, value):
+        form = self._forms[storage]
+        stride = form.get("stride") or torch.empty(form["shape"], device="meta").stride()
+        return torch.empty_strided(form["shape"], stride, dtype=getattr(torch, form["dtype"])).fill_(value)
 
     def attach(self, engine):
         """Tells the engine of tensors that it does not know."""
@@ -74,15 +89,14 @@ class State:
         for parameter, name, tensor in self._new.values():
             self._optimizer.state[parameter][name] = tensor
         self._new.clear()
-        if update is not None:
-            counts = []
-            for parameter in update.counted():
-                state = self._optimizer.state[parameter]
-                if "step" not in state:
-                    state["step"] = torch.tensor(0.0, dtype=_get_scalar_dtype())
-                counts.append(state["step"])
-            if counts:
-                torch._foreach_add_(counts, 1)
+        counts = []
+        for parameter in update.counted():
+            state = self._optimizer.state[parameter]
+            if "step" not in state:
+                state["step"] = torch.tensor(0.0, dtype=_get_scalar_dtype())
+            counts.append(state["step"])
+        if counts:
+            torch._foreach_add_(counts, 1)
         self._optimizer._opt_called = True  # what schedulers ask for
 
 

@@ -9,6 +9,7 @@ from torch.utils._pytree import tree_flatten_with_path, tree_unflatten
 
 from . import _core
 from .capture_step import capture_step
+from .step_gradients import Gradients, hook_of
 from .step_plan import make_plan
 from .step_profile import profile
 from .step_report import Report
@@ -22,20 +23,29 @@ _ASSUMED_LINK = 4_000_000_000  # bytes per second of a copy that nothing slows d
 class Step:
     """Call it with a batch: it trains one step and returns the loss. See ebbtide.step."""
 
-    def __init__(self, model, loss_fn, optimizer, example_batch, budget, policy, link, device, autocast, measure):
+    def __init__(self, model, loss_fn, optimizer, example_batch, budget, policy, link, device, autocast, accumulate,
+                 clip_grad_norm, clip_grad_value, on_gradients, measure):
         if device != "cpu":
             raise ValueError(f"device {device!r}: expected 'cpu'")
+        if optimizer is None:
+            raise ValueError("optimizer None: expected one of torch.optim's")
+        if isinstance(accumulate, bool) or not isinstance(accumulate, int) or accumulate < 1:
+            raise ValueError(f"accumulate {accumulate!r}: expected a number of batches from 1 on")
+        self._accumulate, self._collected, self._totals = accumulate, 0, {}
+        self._hook = hook_of(clip_grad_norm, clip_grad_value, on_gradients)
         self._model = getattr(model, "_orig_mod", model)
         self._loss_fn, self._optimizer, self._policy = loss_fn, optimizer, policy
         self._autocast, self._measure = autocast, measure
         self._link = _bandwidth(link)
-        self._budget = _budget_text(budget)
+        self._budget = _budget_text("1000%" if budget is None else budget)  # memory is taken as it is used
         self._pool = None
         self._plans = OrderedDict()  # key -> Prepared
         self._current = None
         self._is_dict = isinstance(example_batch, Mapping)
         self._is_tuple = isinstance(example_batch, (tuple, list))
-        self._prepare(example_batch)
+        # The step with the update first: it takes more, and the pool is made for it.
+        for self._collected in sorted({accumulate - 1, 0}, reverse=True):
+            self._prepare(example_batch)
 
     def __call__(self, *batch, **named):
         batch = self._batch_of(batch, named)
@@ -49,10 +59,16 @@ class Step:
             prepared = self._prepare(batch)
         self._plans.move_to_end(key)
         try:
-            return self._run(prepared, leaves)
+            loss = self._run(prepared, leaves)
         except StateChanged:
             self._forget(key)
-            return self._run(self._prepare(batch), leaves)
+            loss = self._run(self._prepare(batch), leaves)
+        self._collected = (self._collected + 1) % self._accumulate
+        return loss
+
+    def _applies(self):
+        """Whether the next batch is the last before an update."""
+        return self._collected == self._accumulate - 1
 
     def report(self):
         """What the last step took, and what was predicted."""
@@ -86,7 +102,7 @@ class Step:
         forms = [(tuple(x.shape), x.stride(), x.dtype, x.requires_grad) if isinstance(x, torch.Tensor) else x for _, x in leaves]
         modes = tuple(module.training for module in self._model.modules())
         frozen = tuple(p.requires_grad for p in self._model.parameters())
-        return repr(shape), tuple(forms), modes, frozen
+        return self._applies(), repr(shape), tuple(forms), modes, frozen
 
     def _forget(self, key):
         prepared = self._plans.pop(key)
@@ -100,16 +116,15 @@ class Step:
         key = self._key(leaves, shape)
         # Of its tensors the capture needs the form alone, and not the storages that they are parts of.
         hollow = tree_unflatten([_hollow(leaf) for _, leaf in leaves], shape)
-        captured = capture_step(self._model, self._loss_fn, self._optimizer, hollow, device="cpu", autocast=self._autocast)
+        captured = capture_step(
+            self._model, self._loss_fn, self._optimizer, hollow, device="cpu", autocast=self._autocast,
+            around=lambda update: Gradients(update, self._accumulate > 1, self._applies(), self._hook))
         measured = profile(captured.graph) if self._measure else None
         graph = measured.graph if measured else captured.graph
         budget = self._budget if self._pool is None else self._pool.capacity
-        if self._pool is None and budget is None:
-            budget = "1000%"
         planned = make_plan(graph, budget, self._policy, self._link or _ASSUMED_LINK)
         if self._pool is None:
-            capacity = planned.said["peak_bytes"] if self._budget is None else planned.said["budget_bytes"]
-            self._pool = _core.Pool(capacity, float(self._link or 0), float(self._link or 0))
+            self._pool = _core.Pool(planned.said["budget_bytes"], float(self._link or 0), float(self._link or 0))
         prepared = Prepared(self, captured, graph, measured, planned, self._pool, leaves)
         self._plans[key] = prepared
         while len(self._plans) > _MOST_PLANS:
@@ -127,15 +142,16 @@ class Prepared:
             for op, requests in enumerate(measured.requests):
                 if requests:
                     self.engine.set_requests(op, requests)
-        self.state = State(step._model, step._optimizer, captured)
+        self.state = State(step._model, step._optimizer, step._totals, captured)
         self.steps = 0
         self.last = None
         by_name = {source.name: storage for storage, source in captured.sources.items() if source.kind == "input"}
         self._inputs = [by_name[_name(path)] for path, leaf in leaves if isinstance(leaf, torch.Tensor)]
+        self._changed = {graph["tensors"][t]["storage"] for op in graph["ops"] for t in op.get("mutated", ())} & set(self._inputs)
         self._loss = graph["tensors"][graph["outputs"][0]]
 
     def still_fits(self):
-        return self.captured.update is None or self.captured.update.still_fits()
+        return self.captured.update.still_fits()
 
     def run(self, tensors):
         self.state.attach(self.engine)
@@ -143,9 +159,10 @@ class Prepared:
         update, form = self.captured.update, self._loss
         inputs = [(s, 0, t.data_ptr(), _span(t)) for s, t in zip(self._inputs, tensors)]
         loss = torch.empty(form["shape"], dtype=getattr(torch, form["dtype"]))
-        offset = form.get("offset", 0) * loss.itemsize
+        outputs = [(form["storage"], form.get("offset", 0) * loss.itemsize, loss.data_ptr(), loss.nbytes)]
+        outputs += [span for span in inputs if span[0] in self._changed]
         try:
-            self.last = self.engine.step(update.scalar_values() if update else [], inputs, [(form["storage"], offset, loss.data_ptr(), loss.nbytes)])
+            self.last = self.engine.step(update.scalar_values(), inputs, outputs)
         except MemoryError as error:
             raise torch.OutOfMemoryError(f"{error}; the step has changed nothing") from None
         self.steps += 1
@@ -173,8 +190,6 @@ def _span(tensor):
 
 
 def _budget_text(budget):
-    if budget is None:
-        return None
     if isinstance(budget, bool) or not isinstance(budget, (int, str)):
         raise ValueError(f"budget {budget!r}: expected bytes, a text as '4GiB', or a share of the plain peak as '50%'")
     return str(budget)

@@ -24,13 +24,22 @@ Outcome FromStatus(const Status& status) {
   return Failed(Failure::Kind::kOther, status.error().message);
 }
 
+// An access to device memory. Once the update has begun, one that fails is tried again.
+template <class Try>
+Outcome Access(bool in_update, Try access) {
+  Status done = access();
+  if (!done && in_update) done = access();
+  return FromStatus(done);
+}
+
 #define EBB_RUN(expression) \
   if (Outcome outcome = (expression); !outcome) return tl::unexpected<Failure>(std::move(outcome).error())
 
 }  // namespace
 
 Engine::Engine(TrainingGraph graph, plan::Plan plan, std::shared_ptr<Device> device, OpRunner& runner)
-    : graph_(std::move(graph)), plan_(std::move(plan)), device_(std::move(device)), runner_(runner), memory_(*device_) {}
+    : graph_(std::move(graph)), plan_(std::move(plan)), device_(std::move(device)), runner_(runner),
+      memory_(*device_, std::min(plan_.alignment, StepMemory::kAlignment)) {}
 
 Result<std::unique_ptr<Engine>> Engine::Make(TrainingGraph graph, plan::Plan plan, std::shared_ptr<Device> device, OpRunner& runner) {
   std::unique_ptr<Engine> engine(new Engine(std::move(graph), std::move(plan), std::move(device), runner));
@@ -109,7 +118,7 @@ Outcome Engine::Walk(const StepCall& call) {
   for (const HostSpan& span : call.outputs) {
     const auto stay = std::ranges::find_if(plan_.schedule.stays, [&](const Stay& s) { return s.storage == span.storage && s.end == sim::End::kStays; });
     if (stay == plan_.schedule.stays.end()) return Failed(Failure::Kind::kOther, fmt::format("storage {} is no output", span.storage));
-    EBB_RUN(FromStatus(device_->Read(stay->address + span.offset, span.host, span.bytes)));
+    EBB_RUN(Access(true, [&] { return device_->Read(stay->address + span.offset, span.host, span.bytes); }));
   }
   return {};
 }
@@ -198,7 +207,7 @@ Outcome Engine::RunStep(Index k, const Visit& visit, const StepCall& call) {
   }
   std::byte* protect = host_->data() + protect_slot_;
   for (const Index s : visit.protect) {
-    EBB_RUN(FromStatus(device_->Read(itinerary_.home[s], protect, graph_.storages[s].bytes)));
+    EBB_RUN(Access(visit.in_update, [&] { return device_->Read(itinerary_.home[s], protect, graph_.storages[s].bytes); }));
     protect += workload_.bytes[s];
   }
   const std::size_t random_bytes = itinerary_.draws > 0 ? runner_.RandomBytes() : 0;
@@ -225,7 +234,7 @@ Outcome Engine::RunStep(Index k, const Visit& visit, const StepCall& call) {
   if (!random_now.empty()) runner_.LoadRandom(random_now.data());
   protect = host_->data() + protect_slot_;
   for (const Index s : visit.protect) {
-    EBB_RUN(FromStatus(device_->Write(protect, itinerary_.home[s], graph_.storages[s].bytes)));
+    EBB_RUN(Access(visit.in_update, [&] { return device_->Write(protect, itinerary_.home[s], graph_.storages[s].bytes); }));
     protect += workload_.bytes[s];
   }
   if (!ran) {
@@ -254,10 +263,11 @@ Outcome Engine::Settle(const Visit& visit, std::vector<Made>& made) {
     ++report_.relocated;
     if (!birth.kept) continue;
     std::vector<std::byte>& bytes = elsewhere.emplace_back(i, std::vector<std::byte>(static_cast<std::size_t>(made[i].bytes))).second;
-    EBB_RUN(FromStatus(device_->Read(made[i].at - device_->At(0), bytes.data(), made[i].bytes)));
+    EBB_RUN(Access(visit.in_update, [&] { return device_->Read(made[i].at - device_->At(0), bytes.data(), made[i].bytes); }));
   }
-  for (const auto& [i, bytes] : elsewhere) {
-    EBB_RUN(FromStatus(device_->Write(bytes.data(), visit.births[i].address, made[i].bytes)));
+  for (const auto& moved : elsewhere) {
+    const std::size_t i = moved.first;
+    EBB_RUN(Access(visit.in_update, [&] { return device_->Write(moved.second.data(), visit.births[i].address, made[i].bytes); }));
   }
   if (!elsewhere.empty() || requests_[visit.op].empty()) requests_[visit.op] = memory_.RequestsOf(made);
   Bytes kept = 0;
@@ -275,8 +285,7 @@ Outcome Engine::Settle(const Visit& visit, std::vector<Made>& made) {
 void Engine::Undo() {
   for (std::size_t i = 0; i < undoable_; ++i) {
     const Index s = itinerary_.undo[i];
-    const auto write = [&] { return device_->Write(host_->data() + undo_slot_[i], itinerary_.home[s], graph_.storages[s].bytes); };
-    if (!write()) std::ignore = write();
+    std::ignore = Access(true, [&] { return device_->Write(host_->data() + undo_slot_[i], itinerary_.home[s], graph_.storages[s].bytes); });
   }
   if (!random_.empty()) runner_.LoadRandom(random_.data());
 }
@@ -293,7 +302,7 @@ std::vector<std::pair<Bytes, Bytes>> Engine::FreeRanges(Index step) const {
   std::vector<std::pair<Bytes, Bytes>> out;
   Bytes at = 0;
   const auto gap = [&](Bytes until) {
-    const Bytes aligned = RoundUp(at, Region::kAlignment);
+    const Bytes aligned = RoundUp(at, std::min(plan_.alignment, StepMemory::kAlignment));
     if (aligned < until) out.emplace_back(aligned, until - aligned);
   };
   for (const auto& [address, bytes] : taken) {

@@ -5,7 +5,7 @@
 namespace ebbtide::run {
 
 Bytes Region::Allocate(Bytes bytes) {
-  const Bytes size = RoundUp(std::max<Bytes>(bytes, 1), kAlignment);
+  const Bytes size = RoundUp(std::max<Bytes>(bytes, 1), alignment_);
   Bytes at = begin_;
   auto before = pieces_.begin();
   for (; before != pieces_.end(); ++before) {
@@ -15,7 +15,6 @@ Bytes Region::Allocate(Bytes bytes) {
   if (end_ - at < size) return -1;
   pieces_.insert(before, {at, at + size});
   live_ += size;
-  high_water_ = std::max(high_water_, at + size);
   return at;
 }
 
@@ -33,7 +32,7 @@ void StepMemory::Begin(const Visit& visit, const Requests& requests, FreeRanges 
   free_ = std::move(free);
   taken_.assign(visit.births.size(), false);
   history_.clear();
-  scratch_ = Region(visit.scratch_address, visit.scratch_bytes);
+  scratch_ = Region(visit.scratch_address, visit.scratch_bytes, alignment_);
   others_.clear();
   others_known_ = false;
   highest_ = most_ = live_ = beyond_ = 0;
@@ -41,7 +40,7 @@ void StepMemory::Begin(const Visit& visit, const Requests& requests, FreeRanges 
 
 void* StepMemory::Allocate(std::size_t size) {
   const Bytes bytes = static_cast<Bytes>(size);
-  if (fail_at_ > 0 && --fail_at_ == 0) return nullptr;
+  if (!visit_->in_update && Fails()) return nullptr;
   Bytes address = -1;
   const auto give = [&](std::size_t birth) {
     taken_[birth] = true;
@@ -67,9 +66,10 @@ void* StepMemory::Allocate(std::size_t size) {
 Bytes StepMemory::AllocateScratch(Bytes bytes) {
   Bytes address = scratch_.Allocate(bytes);
   if (address < 0) {
+    if (visit_->in_update && Fails()) return -1;
     if (!others_known_) {
       others_known_ = true;
-      for (const auto& [begin, size] : free_()) others_.emplace_back(begin, size);
+      for (const auto& [begin, size] : free_()) others_.emplace_back(begin, size, alignment_);
     }
     for (Region& region : others_) {
       if ((address = region.Allocate(bytes)) < 0) continue;
@@ -78,12 +78,14 @@ Bytes StepMemory::AllocateScratch(Bytes bytes) {
     }
   }
   if (address < 0) return -1;
-  highest_ = std::max(highest_, address + bytes);
+  highest_ = std::max(highest_, address + RoundUp(bytes, alignment_));
   live_ = scratch_.live();
   for (const Region& region : others_) live_ += region.live();
   most_ = std::max(most_, live_);
   return address;
 }
+
+bool StepMemory::Fails() { return fail_at_ > 0 && --fail_at_ == 0; }
 
 bool StepMemory::Release(void* pointer) {
   if (!visit_) return false;

@@ -16,21 +16,15 @@ namespace ebbtide::run {
 // A part of the pool that is handed out piece by piece, lowest address first.
 class Region {
  public:
-  static constexpr Bytes kAlignment = 64;
-
   Region() = default;
-  Region(Bytes begin, Bytes bytes) : begin_(begin), end_(begin + bytes) {}
+  Region(Bytes begin, Bytes bytes, Bytes alignment) : begin_(begin), end_(begin + bytes), alignment_(alignment) {}
   // -1: no room.
   Bytes Allocate(Bytes bytes);
   bool Release(Bytes address);
-  // One past the highest address that was ever handed out.
-  Bytes high_water() const { return high_water_; }
-  Bytes begin() const { return begin_; }
-  std::size_t pieces() const { return pieces_.size(); }
   Bytes live() const { return live_; }
 
  private:
-  Bytes begin_ = 0, end_ = 0, high_water_ = 0, live_ = 0;
+  Bytes begin_ = 0, end_ = 0, alignment_ = 1, live_ = 0;
   std::vector<std::pair<Bytes, Bytes>> pieces_;  // [begin, end), ordered
 };
 
@@ -42,7 +36,9 @@ class StepMemory final : public OpMemory {
  public:
   using FreeRanges = std::function<std::vector<std::pair<Bytes, Bytes>>()>;
 
-  explicit StepMemory(Device& device) : device_(device) {}
+  static constexpr Bytes kAlignment = 64;  // of scratch memory, as torch's own
+
+  explicit StepMemory(Device& device, Bytes alignment = kAlignment) : device_(device), alignment_(alignment) {}
 
   // For the op of `visit`; it and `requests` are used until the next Begin. `free` gives what else there is in the pool: (address, bytes).
   void Begin(const Visit& visit, const Requests& requests, FreeRanges free);
@@ -56,13 +52,15 @@ class StepMemory final : public OpMemory {
   Bytes highest() const { return highest_; }
   Bytes most() const { return most_; }
   Bytes beyond() const { return beyond_; }
-  // Makes the n-th request from now fail; 0: none.
+  // Makes the n-th request from now fail; 0: none. In the update those that the plan has a place for do not count.
   void FailAt(std::int64_t n) { fail_at_ = n; }
 
  private:
   Bytes AllocateScratch(Bytes bytes);
+  bool Fails();
 
   Device& device_;
+  const Bytes alignment_;
   const Visit* visit_ = nullptr;
   const Requests* requests_ = nullptr;
   FreeRanges free_;

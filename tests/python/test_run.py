@@ -1,0 +1,381 @@
+"""ebbtide.step trains to the last bit like plain PyTorch, within its budget, and leaves everything as it was when a step fails."""
+
+import _thread
+import copy
+import os
+import threading
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import run_models  # noqa: E402
+from replay import loss_of, same_bits  # noqa: E402
+
+import ebbtide  # noqa: E402
+from ebbtide.step_plan import BudgetError  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def alone(tmp_path_factory, monkeypatch):
+    """One thread, as the order of additions depends on their number; and nothing kept from other runs."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    folder = os.environ.get("EBBTIDE_TEST_CACHE") or str(tmp_path_factory.getbasetemp() / "cache")
+    monkeypatch.setenv("XDG_CACHE_HOME", folder)
+    yield
+    torch.set_num_threads(before)
+
+
+def momentum(parameters):
+    return torch.optim.SGD(parameters, lr=0.05, momentum=0.9)
+
+
+class Twins:
+    """A model with its optimizer and an exact copy of both, which plain PyTorch trains."""
+
+    def __init__(self, name, make_optimizer):
+        self.model, self.loss_fn, self.batch = run_models.ALL[name]()
+        self.twin = copy.deepcopy(self.model)
+        self.optimizer, self.twins_optimizer = make_optimizer(self.model.parameters()), make_optimizer(self.twin.parameters())
+
+    def step(self, **options):
+        return ebbtide.step(self.model, self.loss_fn, self.optimizer, self.batch, **options)
+
+    def step_or_minimum(self, budget, **options):
+        try:
+            return self.step(budget=budget, **options)
+        except BudgetError as error:
+            return self.step(budget=error.minimum_budget_bytes, **options)
+
+    def plain(self, batch=None, gradients=None):
+        """One step of the twin."""
+        self.twins_optimizer.zero_grad()
+        loss = loss_of(self.twin, self.loss_fn, batch or self.batch)
+        loss.backward()
+        if gradients:
+            gradients(self.twin.parameters())
+        self.twins_optimizer.step()
+        return loss.detach()
+
+    def assert_same(self):
+        for (name, a), b in zip(self.model.state_dict().items(), self.twin.state_dict().values()):
+            assert same_bits(a, b), name
+        a, b = self.optimizer.state_dict(), self.twins_optimizer.state_dict()
+        assert a["param_groups"] == b["param_groups"]
+        assert a["state"].keys() == b["state"].keys()
+        for number, state in b["state"].items():
+            assert a["state"][number].keys() == state.keys()
+            for name, value in state.items():
+                assert same_bits(a["state"][number][name], value), (number, name)
+
+
+def assert_trains_alike(twins, step, steps):
+    torch.manual_seed(7)
+    expected = [twins.plain() for _ in range(steps)]
+    random_state = torch.get_rng_state()
+    torch.manual_seed(7)
+    losses = []
+    for _ in range(steps):
+        losses.append(step(twins.batch) if isinstance(twins.batch, dict) else step(*twins.batch))
+        report = step.report().to_dict()
+        assert report["peak_bytes"] <= report["budget_bytes"]
+    assert all(map(same_bits, losses, expected)), (losses, expected)
+    assert torch.equal(torch.get_rng_state(), random_state)
+    twins.assert_same()
+    return report
+
+
+@pytest.mark.parametrize(("policy", "budget"), [
+    ("none", None), ("home", "70%"), ("home", "50%"), ("home", "35%"), ("vdnn-all", "100%"), ("checkpoint-sqrt", "110%"),
+    ("capuchin", "90%"), ("superneurons", "100%"), ("dtr", "60%"),
+])
+def test_small_cnn_with_dropout(policy, budget):
+    twins = Twins("cnn", torch.optim.Adam)
+    step = twins.step(budget=budget, policy=policy) if policy != "home" else twins.step_or_minimum(budget)
+    report = assert_trains_alike(twins, step, 5)
+    assert report["policy"] == policy and report["steps"] == 5
+    assert report["beyond_plan_bytes"] == 0 and report["relocated"] == 0  # the profile told the plan everything
+    assert report["peak_bytes"] == report["predicted"]["peak_bytes"]
+    if budget == "50%":
+        assert report["peak_bytes"] <= report["plain_peak_bytes"] // 2
+        assert report["copied_out_bytes"] + report["recompute_ns"] > 0
+
+
+@pytest.mark.parametrize("name", ["unet", "lstm", "bert", "gpt2"])
+def test_models(name):
+    twins = Twins(name, momentum)
+    assert_trains_alike(twins, twins.step_or_minimum("50%"), 3)
+
+
+OPTIMIZERS = {
+    "sgd": lambda p: torch.optim.SGD(p, lr=0.1),
+    "nesterov": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.01),
+    "adamw": torch.optim.AdamW,
+    "amsgrad": lambda p: torch.optim.Adam(p, amsgrad=True),
+    "rmsprop": lambda p: torch.optim.RMSprop(p, momentum=0.5, centered=True),
+    "adagrad": torch.optim.Adagrad,
+}
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_optimizers(name):
+    twins = Twins("cnn", OPTIMIZERS[name])
+    assert_trains_alike(twins, twins.step(budget="60%"), 3)
+
+
+def test_without_a_profile():
+    """Scratch memory that nobody has measured comes from what is free in the pool."""
+    twins = Twins("cnn", momentum)
+    report = assert_trains_alike(twins, twins.step(budget="110%", policy="checkpoint-sqrt", measure=False), 3)
+    assert report["beyond_plan_bytes"] > 0
+
+
+def test_schedule_clipping_and_resume(tmp_path):
+    """Learning rates change, gradients are clipped, and model and optimizer are saved, thrown away and loaded midway."""
+    twins = Twins("cnn", torch.optim.AdamW)
+
+    def clip(parameters):
+        torch.nn.utils.clip_grad_norm_(parameters, 0.05)
+
+    step = twins.step(budget="60%", clip_grad_norm=0.05)
+    schedules = [torch.optim.lr_scheduler.StepLR(o, 2, 0.5) for o in (twins.optimizer, twins.twins_optimizer)]
+    torch.manual_seed(7)
+    expected = []
+    for _ in range(6):
+        expected.append(twins.plain(gradients=clip))
+        schedules[1].step()
+    torch.manual_seed(7)
+    losses = []
+    for count in range(6):
+        if count == 3:
+            torch.save({"model": twins.model.state_dict(), "optimizer": twins.optimizer.state_dict()}, tmp_path / "saved.pt")
+            for tensor in twins.model.state_dict().values():
+                tensor.fill_(1)
+            saved = torch.load(tmp_path / "saved.pt")
+            twins.model.load_state_dict(saved["model"])
+            twins.optimizer.load_state_dict(saved["optimizer"])
+        losses.append(step(*twins.batch))
+        schedules[0].step()
+    assert all(map(same_bits, losses, expected))
+    twins.assert_same()
+
+
+def test_resume_in_a_new_step():
+    twins = Twins("cnn", torch.optim.Adam)
+    torch.manual_seed(7)
+    expected = [twins.plain() for _ in range(4)]
+    torch.manual_seed(7)
+    step = twins.step(budget="60%")
+    losses = [step(*twins.batch) for _ in range(2)]
+    state = torch.get_rng_state()
+    saved = copy.deepcopy(twins.model.state_dict()), copy.deepcopy(twins.optimizer.state_dict())
+    twins.model = run_models.SmallCNN()
+    twins.optimizer = torch.optim.Adam(twins.model.parameters())
+    twins.model.load_state_dict(saved[0])
+    twins.optimizer.load_state_dict(saved[1])
+    step = twins.step(budget="50%")
+    torch.set_rng_state(state)
+    losses += [step(*twins.batch) for _ in range(2)]
+    assert all(map(same_bits, losses, expected))
+    twins.assert_same()
+
+
+def test_gradients_of_several_batches():
+    twins = Twins("cnn", torch.optim.Adam)
+    loss_fn = twins.loss_fn
+    twins.loss_fn = lambda out, target: loss_fn(out, target) / 3
+    batches = [(torch.randn_like(twins.batch[0]), twins.batch[1].roll(i)) for i in range(6)]
+    torch.manual_seed(7)
+    expected = []
+    for number, batch in enumerate(batches):
+        loss = loss_of(twins.twin, twins.loss_fn, batch)
+        loss.backward()
+        expected.append(loss.detach())
+        if number % 3 == 2:
+            torch.nn.utils.clip_grad_norm_(twins.twin.parameters(), 0.1)
+            twins.twins_optimizer.step()
+            twins.twins_optimizer.zero_grad()
+    step = twins.step_or_minimum("60%", accumulate=3, clip_grad_norm=0.1)
+    torch.manual_seed(7)
+    losses = [step(*batch) for batch in batches]
+    assert all(map(same_bits, losses, expected))
+    twins.assert_same()
+    assert "accumulated" not in str(twins.optimizer.state_dict())
+
+
+def test_a_function_of_the_gradients():
+    twins = Twins("cnn", momentum)
+
+    def shrink(parameters):
+        for parameter in parameters:
+            parameter.grad.mul_(0.5).clamp_(-0.01, 0.01)
+
+    step = twins.step(budget="60%", on_gradients=shrink)
+    torch.manual_seed(7)
+    expected = [twins.plain(gradients=shrink) for _ in range(3)]
+    torch.manual_seed(7)
+    assert all(map(same_bits, [step(*twins.batch) for _ in range(3)], expected))
+    twins.assert_same()
+
+
+def test_other_shapes_and_modes_are_planned_anew():
+    twins = Twins("cnn", momentum)
+    step = twins.step(budget="80%")
+    x, y = twins.batch
+    batches = [(x, y), (x[:4], y[:4]), (x, y), (x.to(memory_format=torch.channels_last), y), (x[:4], y[:4])]
+    torch.manual_seed(7)
+    expected = [twins.plain(batch) for batch in batches]
+    twins.twin.eval()
+    expected.append(twins.plain(batches[0]))
+    torch.manual_seed(7)
+    losses = [step(*batch) for batch in batches]
+    twins.model.eval()
+    losses.append(step(*batches[0]))
+    assert all(map(same_bits, losses, expected))
+    twins.assert_same()
+    assert len(step._plans) == 4
+
+
+def test_a_part_of_a_large_tensor_counts_as_the_part():
+    twins = Twins("cnn", momentum)
+    data = torch.randn(1000, 3, 16, 16)
+    twins.batch = data[:8], twins.batch[1]
+    step = twins.step(budget=None, policy="none")
+    step(*twins.batch)
+    assert step.report().to_dict()["peak_bytes"] < data.nbytes
+
+
+def test_state_is_the_users_between_steps():
+    twins = Twins("cnn", momentum)
+    step = twins.step(budget="60%")
+    torch.manual_seed(7)
+    twins.plain()
+    with torch.no_grad():
+        twins.twin.head.weight.mul_(2)
+    twins.twin.head.bias.data = torch.ones_like(twins.twin.head.bias)
+    twins.plain()
+    torch.manual_seed(7)
+    step(*twins.batch)
+    with torch.no_grad():
+        twins.model.head.weight.mul_(2)
+    twins.model.head.bias.data = torch.ones_like(twins.model.head.bias)
+    step(*twins.batch)
+    twins.assert_same()
+    step.close()
+    twins.assert_same()
+
+
+def test_two_steps_of_one_model():
+    twins = Twins("cnn", momentum)
+    first, second = twins.step(budget="60%"), twins.step(budget="80%", policy="checkpoint-sqrt")
+    torch.manual_seed(7)
+    expected = [twins.plain() for _ in range(4)]
+    torch.manual_seed(7)
+    losses = [step(*twins.batch) for step in (first, second, first, second)]
+    assert all(map(same_bits, losses, expected))
+    del first, second
+    twins.assert_same()
+
+
+# -- what does not fit, and what fails ---------------------------------------------------------------------------------
+
+
+def test_a_budget_that_is_too_small_says_what_would_do():
+    twins = Twins("cnn", momentum)
+    with pytest.raises(BudgetError, match=r"budget 1\.00 KiB: home finds no plan for SmallCNN; the smallest budget that works is") as caught:
+        twins.step(budget="1KiB")
+    smallest = caught.value.minimum_budget_bytes
+    step = twins.step(budget=smallest)
+    step(*twins.batch)
+    report = step.report().to_dict()
+    assert report["budget_bytes"] == smallest
+    with pytest.raises(BudgetError):
+        twins.step(budget=report["peak_bytes"] - 4096)
+    for budget in (0.5, True, "a lot"):
+        with pytest.raises(ValueError, match="budget"):
+            twins.step(budget=budget)
+
+
+def everything(twins):
+    """Copies of all that a step may change."""
+    state = {name: tensor.clone() for name, tensor in twins.model.state_dict().items()}
+    for number, values in twins.optimizer.state_dict()["state"].items():
+        state |= {f"{number}.{name}": torch.as_tensor(value).clone() for name, value in values.items()}
+    return state | {"random": torch.get_rng_state()}
+
+
+def assert_unchanged(twins, before):
+    after = everything(twins)
+    assert after.keys() == before.keys()
+    for name, value in before.items():
+        assert same_bits(after[name], value), name
+
+
+def test_every_request_and_every_copy_that_fails_leaves_everything_as_it_was():
+    twins = Twins("cnn", torch.optim.Adam)
+    step = twins.step_or_minimum("45%")
+    prepared = next(iter(step._plans.values()))
+    before, failures = everything(twins), 0
+    for number in range(1, 10_000):
+        prepared.engine.fail_at(number)
+        try:
+            step(*twins.batch)
+        except torch.OutOfMemoryError as error:
+            assert "the step has changed nothing" in str(error)
+        else:
+            break
+        failures += 1
+        assert_unchanged(twins, before)
+    assert failures > 50
+    failures = 0
+    for number in range(1, 100):
+        before = everything(twins)
+        step._pool.fail_at(number)
+        try:
+            step(*twins.batch)  # a copy that fails is made again
+        except RuntimeError:
+            failures += 1
+            assert_unchanged(twins, before)
+    step._pool.fail_at(0)
+    assert failures > 5
+    step(*twins.batch)
+
+
+def test_an_interrupt_leaves_everything_as_it_was():
+    twins = Twins("vgg16", momentum)
+    step = twins.step(budget=None, policy="none", measure=False)
+    twins.plain()
+    before = everything(twins)
+    timer = threading.Timer(0.05, _thread.interrupt_main)
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        for _ in range(100):
+            before = everything(twins)
+            step(*twins.batch)
+    assert_unchanged(twins, before)
+    step(*twins.batch)
+
+
+def test_an_op_that_raises_leaves_everything_as_it_was():
+    twins = Twins("cnn", momentum)
+    step = twins.step(budget="60%")
+    step(*twins.batch)
+    before = everything(twins)
+    with pytest.raises(RuntimeError, match="nll_loss"):
+        step(twins.batch[0], torch.full_like(twins.batch[1], 10))  # there are ten classes
+    assert_unchanged(twins, before)
+    step(*twins.batch)
+
+
+def test_wrong_batches():
+    twins = Twins("cnn", momentum)
+    step = twins.step(budget="60%")
+    for batch in [(), (twins.batch[0],)]:
+        with pytest.raises((TypeError, ValueError)):
+            step(*batch)
+    with pytest.raises(TypeError, match="as the example was"):
+        step(x=twins.batch[0])
+    with pytest.raises(RuntimeError, match="no step has been taken"):
+        step.report()

@@ -1,0 +1,277 @@
+// The engine on random steps and random plans, with contents checked byte by byte: it gives what the step gives without a
+// plan, within the pool, step after step; and where something fails, nothing has changed.
+#include "run/engine.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <random>
+
+#include "graph/hash.h"
+#include "plan/make_plan.h"
+#include "plan/place.h"
+#include "run/cpu_device.h"
+#include "run/failing_device.h"
+#include "sim/trim.h"
+#include "tests/plan/random_plans.h"
+#include "tests/run/fake_runner.h"
+#include "tests/sim/hand_graph.h"
+
+namespace ebbtide::run {
+namespace {
+
+plan::Plan PlanOf(const TrainingGraph& graph, const sim::Workload& workload, sim::Schedule schedule) {
+  plan::Plan plan;
+  plan.graph_hash = GraphHash(graph);
+  plan.alignment = workload.alignment;
+  plan.peak = plan.budget = plan::GiveAddresses(workload, schedule);
+  plan.schedule = std::move(schedule);
+  return plan;
+}
+
+// An engine on a pool that is as large as the plan, and the same step without a plan.
+class Twins {
+ public:
+  Twins(const TrainingGraph& graph, plan::Plan plan, Bytes spare = 0)
+      : graph_(graph), runner_(graph), plain_runner_(graph), plain_(graph) {
+    device_ = std::make_shared<FailingDevice>(*MakeCpuDevice({.capacity = plan.peak + spare}));
+    Result<std::unique_ptr<Engine>> made = Engine::Make(graph, std::move(plan), device_, runner_);
+    if (!made) ADD_FAILURE() << made.error().message;
+    engine_ = *std::move(made);
+    for (Index s = 0; s < graph.storages.size(); ++s) {
+      if (Home(s) < 0) continue;
+      runner_.Bind(s, device_->At(Home(s)));
+      std::ranges::copy(plain_.of(s), device_->At(Home(s)));
+    }
+  }
+
+  // The engine's own memory as state, outputs and random state.
+  std::vector<std::byte> Everything() {
+    std::vector<std::byte> out(runner_.RandomBytes());
+    runner_.SaveRandom(out.data());
+    for (Index s = 0; s < graph_.storages.size(); ++s) {
+      if (Home(s) >= 0) out.insert(out.end(), device_->At(Home(s)), device_->At(Home(s)) + graph_.storages[s].bytes);
+    }
+    return out;
+  }
+
+  tl::expected<StepReport, Failure> Step(double scalar) {
+    outputs_.clear();
+    StepCall call;
+    call.scalars = {scalar};
+    for (const TensorId id : graph_.outputs) {
+      const Index s = static_cast<Index>(graph_.tensor(id).storage.index());
+      if (graph_.storages[s].bytes == 0) continue;
+      std::vector<std::byte>& output = outputs_[s];
+      output.resize(static_cast<std::size_t>(graph_.storages[s].bytes));
+      call.outputs.push_back({s, 0, output.data(), graph_.storages[s].bytes});
+    }
+    return engine_->Step(call);
+  }
+
+  void ExpectSameStep(double scalar) {
+    const auto report = Step(scalar);
+    ASSERT_TRUE(report) << report.error().message;
+    EXPECT_LE(report->peak, device_->capacity());
+    EXPECT_LE(report->live_peak, report->peak);
+    FollowStep(scalar);
+  }
+
+  // The twin takes the step that the engine has taken, and has the same then.
+  void FollowStep(double scalar) {
+    plain_.Step(plain_runner_, std::vector<double>{scalar});
+    for (Index s = 0; s < graph_.storages.size(); ++s) {
+      if (Home(s) < 0) continue;
+      const std::byte* const at = device_->At(Home(s));
+      EXPECT_TRUE(std::ranges::equal(plain_.of(s), std::span(at, at + graph_.storages[s].bytes))) << "state " << s;
+    }
+    for (const auto& [s, output] : outputs_) EXPECT_EQ(output, plain_.of(s)) << "output " << s;
+    std::uint64_t ours = 0, plain = 0;
+    runner_.SaveRandom(reinterpret_cast<std::byte*>(&ours));
+    plain_runner_.SaveRandom(reinterpret_cast<std::byte*>(&plain));
+    EXPECT_EQ(ours, plain);
+  }
+
+  std::int64_t outputs() const { return static_cast<std::int64_t>(outputs_.size()); }
+  Bytes Home(Index s) const { return engine_->home()[s]; }
+  Engine& engine() { return *engine_; }
+  FakeRunner& runner() { return runner_; }
+  FailingDevice& device() { return *device_; }
+
+ private:
+  const TrainingGraph& graph_;
+  FakeRunner runner_, plain_runner_;
+  PlainMemory plain_;
+  std::shared_ptr<FailingDevice> device_;
+  std::unique_ptr<Engine> engine_;
+  std::map<Index, std::vector<std::byte>> outputs_;
+};
+
+// A random step whose dropouts draw, and a schedule that random preferences lead to; none where they lead to none.
+struct Case {
+  std::unique_ptr<plan::Task> task;
+  std::optional<plan::Plan> plan;
+};
+Case RandomCase(int seed) {
+  Case out{plan::RandomTask(static_cast<std::uint64_t>(seed)), {}};
+  for (Op& op : out.task->graph.ops) op.random = op.kind == "native_dropout";
+  std::mt19937_64 random(static_cast<std::uint64_t>(seed));
+  const plan::Preferences preferences = plan::RandomPreferences(out.task->workload, random);
+  plan::Rollout rollout(out.task->problem, preferences, /*record=*/true);
+  if (!rollout.Run()) return out;
+  sim::Schedule schedule = rollout.TakeSchedule();
+  if (seed % 2 == 0) sim::Trim(out.task->workload, out.task->problem.link, schedule);
+  out.plan = PlanOf(out.task->graph, out.task->workload, std::move(schedule));
+  return out;
+}
+
+TEST(Engine, GivesWhatTheStepGivesWithoutAPlan) {
+  int swaps = 0, recomputations = 0, repeated = 0;
+  const int cases = plan::Cases(300);
+  for (int seed = 0; seed < cases; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    const Case random = RandomCase(seed);
+    if (!random.plan) continue;
+    std::map<Index, int> runs;
+    for (const Index op : random.plan->schedule.steps) ++runs[op];
+    for (const auto& [op, count] : runs) recomputations += count > 1, repeated += count > 2;
+    for (const sim::Stay& stay : random.plan->schedule.stays) swaps += stay.begin == sim::Begin::kCopyIn;
+    Twins twins(random.task->graph, *random.plan);
+    for (int step = 1; step <= 3; ++step) twins.ExpectSameStep(step);
+    if (testing::Test::HasFailure()) return;
+  }
+  EXPECT_GT(swaps, cases);
+  EXPECT_GT(recomputations, cases / 2);
+  EXPECT_GT(repeated, 10);
+}
+
+TEST(Engine, AnyCallThatFailsLeavesEverythingAsItWas) {
+  int failed = 0, made_good = 0;
+  for (int seed = 0; seed < plan::Cases(60); ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    const Case random = RandomCase(seed);
+    if (!random.plan) continue;
+    Twins twins(random.task->graph, *random.plan);
+    const std::int64_t before = twins.device().calls();
+    twins.ExpectSameStep(1);
+    // The last calls read the outputs, when the update is done.
+    const std::int64_t calls = twins.device().calls() - before - twins.outputs();
+    for (std::int64_t call = 1; call <= calls; ++call) {
+      SCOPED_TRACE(testing::Message() << "call " << call);
+      const std::vector<std::byte> everything = twins.Everything();
+      twins.device().FailAt(call);
+      const auto report = twins.Step(2);
+      twins.device().FailAt(0);
+      if (report) {  // a copy, which was made again
+        ++made_good;
+        twins.FollowStep(2);
+      } else {
+        ++failed;
+        ASSERT_EQ(twins.Everything(), everything);
+      }
+      if (call % 8 == 0) twins.ExpectSameStep(3);
+    }
+    if (testing::Test::HasFailure()) return;
+  }
+  EXPECT_GT(failed, 50);
+  EXPECT_GT(made_good, 200);
+}
+
+TEST(Engine, AnyRequestThatFailsLeavesEverythingAsItWas) {
+  int failed = 0;
+  for (int seed = 0; seed < plan::Cases(60); ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    const Case random = RandomCase(seed);
+    if (!random.plan) continue;
+    Twins twins(random.task->graph, *random.plan);
+    twins.ExpectSameStep(1);
+    for (int request = 1;; ++request) {
+      const std::vector<std::byte> everything = twins.Everything();
+      twins.engine().memory().FailAt(request);
+      const auto report = twins.Step(2);
+      if (report) break;  // there are fewer requests before the update
+      ++failed;
+      EXPECT_EQ(report.error().kind, Failure::Kind::kOutOfMemory);
+      ASSERT_EQ(twins.Everything(), everything);
+    }
+  }
+  EXPECT_GT(failed, 500);
+}
+
+TEST(Engine, AnInterruptedStepLeavesEverythingAsItWas) {
+  const Case random = RandomCase(3);
+  ASSERT_TRUE(random.plan);
+  Twins twins(random.task->graph, *random.plan);
+  twins.ExpectSameStep(1);
+  for (int after = 0;; ++after) {
+    const std::vector<std::byte> everything = twins.Everything();
+    int asked = 0;
+    StepCall call;
+    call.scalars = {2};
+    call.interrupted = [&] { return asked++ == after; };
+    const auto report = twins.engine().Step(call);
+    if (report) {
+      EXPECT_GT(after, 3);
+      break;
+    }
+    EXPECT_EQ(report.error().kind, Failure::Kind::kInterrupted);
+    ASSERT_EQ(twins.Everything(), everything);
+  }
+}
+
+// op 0 makes A (64), op 1 makes B (64) of A; the pool has 64 more.
+struct TwoOps {
+  TwoOps() {
+    const TensorId a = step.Make("a", {}, 64, {.time = 1});
+    const TensorId b = step.Make("b", {a}, 64, {.time = 1});
+    step.graph.outputs.push_back(b);
+  }
+  plan::Plan Plan() const {
+    sim::Schedule schedule{.steps = {0, 1},
+                           .stays = {{.storage = 0, .from = 0, .to = 2}, {.storage = 1, .from = 1, .to = 2, .end = sim::End::kStays}},
+                           .workspace_address = {}};
+    return PlanOf(step.graph, step.Workload(64), std::move(schedule));
+  }
+  HandGraph step;
+};
+
+TEST(Engine, LearnsWhichRequestIsForWhatAnOpMakes) {
+  const TwoOps two;
+  for (const bool kept : {false, true}) {
+    Twins twins(two.step.graph, two.Plan(), 64);
+    // Something of the size of the result is asked for before it.
+    (kept ? twins.runner().decoy_kept : twins.runner().decoy_released) = true;
+    auto report = twins.Step(1);
+    ASSERT_TRUE(report) << report.error().message;
+    // Kept, it took the place of the result, which went to the free 64 bytes and was moved.
+    EXPECT_EQ(report->relocated, kept ? 2 : 0);
+    report = twins.Step(1);
+    ASSERT_TRUE(report) << report.error().message;
+    EXPECT_EQ(report->relocated, 0);
+    EXPECT_EQ(report->beyond_plan, 64);
+    EXPECT_EQ(report->peak, 3 * 64);
+    twins.runner().decoy_kept = twins.runner().decoy_released = false;
+  }
+}
+
+TEST(Engine, ScratchMemoryThatThePlanDoesNotHaveComesFromWhatIsFree) {
+  TwoOps two;
+  const plan::Plan plan = two.Plan();
+  Twins enough(two.step.graph, plan, 64), too_small(two.step.graph, plan, 0);
+  for (Twins* twins : {&enough, &too_small}) twins->runner().decoy_kept = true;
+  EXPECT_TRUE(enough.Step(1));
+  const auto report = too_small.Step(1);
+  ASSERT_FALSE(report);
+  EXPECT_EQ(report.error().kind, Failure::Kind::kOutOfMemory);
+}
+
+TEST(Engine, RefusesAPoolThatIsTooSmall) {
+  const TwoOps two;
+  FakeRunner runner(two.step.graph);
+  const Result<std::unique_ptr<Engine>> engine = Engine::Make(two.step.graph, two.Plan(), *MakeCpuDevice({.capacity = 127}), runner);
+  ASSERT_FALSE(engine);
+  EXPECT_EQ(engine.error().message, "the plan needs 128 bytes (128 B), the pool has 127 (127 B)");
+}
+
+}  // namespace
+}  // namespace ebbtide::run
