@@ -1,10 +1,11 @@
 // ebbtide._core: what Python needs of the C++ libraries. No torch here; errors of ours become ValueError.
+#include "_core.h"
+
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 
 #include <string>
 
-#include "_core.h"
 #include "graph/json.h"
 #include "model/rebatch.h"
 

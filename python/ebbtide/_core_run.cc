@@ -53,7 +53,8 @@ struct Pool {
 };
 
 Pool MakePool(Bytes capacity, double to_device, double to_host, Nanos latency) {
-  auto device = run::MakeCpuDevice({.capacity = capacity, .to_device = to_device, .to_host = to_host, .latency = latency});
+  auto device =
+      run::MakeCpuDevice({.capacity = capacity, .to_device = to_device, .to_host = to_host, .latency = latency});
   if (!device) throw std::bad_alloc();
   return {std::make_shared<run::FailingDevice>(*std::move(device))};
 }
@@ -63,7 +64,8 @@ using Spans = std::vector<std::tuple<Index, Bytes, std::uintptr_t, Bytes>>;
 std::vector<run::HostSpan> HostSpans(const Spans& spans) {
   std::vector<run::HostSpan> out;
   for (const auto& [storage, offset, host, bytes] : spans) {
-    out.push_back({storage, offset, reinterpret_cast<std::byte*>(host), bytes});  // NOLINT: tensors know their memory by number
+    out.push_back(
+        {storage, offset, reinterpret_cast<std::byte*>(host), bytes});  // NOLINT: tensors know their memory by number
   }
   return out;
 }
@@ -80,7 +82,8 @@ class Engine {
     Result<std::unique_ptr<run::Kernels>> kernels = run::Kernels::Make(*loaded, *graph);
     if (!kernels) Raise(kernels.error());
     kernels_ = *std::move(kernels);
-    Result<std::unique_ptr<run::Engine>> engine = run::Engine::Make(*std::move(graph), *std::move(plan), pool.device, *kernels_);
+    Result<std::unique_ptr<run::Engine>> engine =
+        run::Engine::Make(*std::move(graph), *std::move(plan), pool.device, *kernels_);
     if (!engine) Raise(engine.error());
     engine_ = *std::move(engine);
   }
@@ -103,8 +106,10 @@ class Engine {
       for (const auto& span : spans) CheckSpan(std::get<0>(span), std::get<1>(span), std::get<3>(span));
     }
     Signals signals;
-    const run::StepCall call{.scalars = std::move(scalars), .inputs = HostSpans(inputs), .outputs = HostSpans(outputs),
-                             .interrupted = [&] { return signals.Interrupted(); }};
+    const run::StepCall call{
+        .scalars = std::move(scalars), .inputs = HostSpans(inputs), .outputs = HostSpans(outputs), .interrupted = [&] {
+          return signals.Interrupted();
+        }};
     const auto report = [&] {
       nb::gil_scoped_release release;
       return engine_->Step(call);
@@ -133,7 +138,8 @@ class Engine {
   void CheckSpan(Index storage, Bytes offset, Bytes bytes) const {
     CheckStorage(storage);
     const Bytes size = engine_->graph().storages[storage].bytes;
-    if (offset < 0 || bytes < 0 || bytes > size || offset > size - bytes) Raise({fmt::format("storage {}: expected a part of its {} bytes", storage, size)});
+    if (offset < 0 || bytes < 0 || bytes > size || offset > size - bytes)
+      Raise({fmt::format("storage {}: expected a part of its {} bytes", storage, size)});
   }
   static nb::dict Fields(const run::StepReport& report) {
     nb::dict out;
@@ -193,23 +199,30 @@ class Profiler {
 }  // namespace
 
 void AddRun(nb::module_& module) {
-  nb::class_<Pool>(module, "Pool", "Memory of the CPU that stands for a device's, and threads that copy to it and from it.")
-      .def(nb::new_(&MakePool), nb::arg("capacity"), nb::arg("to_device") = 0.0, nb::arg("to_host") = 0.0, nb::arg("latency") = 0)
+  nb::class_<Pool>(module, "Pool",
+                   "Memory of the CPU that stands for a device's, and threads that copy to it and from it.")
+      .def(nb::new_(&MakePool), nb::arg("capacity"), nb::arg("to_device") = 0.0, nb::arg("to_host") = 0.0,
+           nb::arg("latency") = 0)
       .def_prop_ro("capacity", [](const Pool& pool) { return pool.device->capacity(); })
-      .def("fail_at", [](const Pool& pool, std::int64_t call) { pool.device->FailAt(call); }, nb::arg("call"),
-           "Has the n-th copy or access from now fail, for tests.");
+      .def(
+          "fail_at", [](const Pool& pool, std::int64_t call) { pool.device->FailAt(call); }, nb::arg("call"),
+          "Has the n-th copy or access from now fail, for tests.");
   nb::class_<Engine>(module, "Engine", "Executes a plan for a captured graph. See src/run/engine.h.")
-      .def(nb::init<const std::string&, const std::string&, const std::string&, const Pool&>(), nb::arg("graph"), nb::arg("plan"),
-           nb::arg("library"), nb::arg("pool"))
-      .def("attach", &Engine::Attach, nb::arg("storage"), nb::arg("storage_impl"), "The user's storage for one of the graph's.")
+      .def(nb::init<const std::string&, const std::string&, const std::string&, const Pool&>(), nb::arg("graph"),
+           nb::arg("plan"), nb::arg("library"), nb::arg("pool"))
+      .def("attach", &Engine::Attach, nb::arg("storage"), nb::arg("storage_impl"),
+           "The user's storage for one of the graph's.")
       .def("move_in", &Engine::MoveIn, "What was attached goes to its place in the pool, unless it is there.")
       .def("move_out", &Engine::MoveOut, "What is in the pool goes back to memory of torch's own.")
       .def("step", &Engine::Step, nb::arg("scalars"), nb::arg("inputs"), nb::arg("outputs"),
-           "One step. Inputs and outputs: (storage, offset, address on the host, bytes). MemoryError, RuntimeError or what a "
+           "One step. Inputs and outputs: (storage, offset, address on the host, bytes). MemoryError, RuntimeError or "
+           "what a "
            "signal raised: nothing has changed.")
-      .def("set_requests", &Engine::SetRequests, nb::arg("op"), nb::arg("requests"), "What Profiler.profile gave for the op.")
+      .def("set_requests", &Engine::SetRequests, nb::arg("op"), nb::arg("requests"),
+           "What Profiler.profile gave for the op.")
       .def("fail_at", &Engine::FailAt, nb::arg("request"), "Has the n-th request for memory from now fail, for tests.");
-  nb::class_<Profiler>(module, "Profiler", "Measures single ops of a captured graph on made-up data. See src/run/profile.h.")
+  nb::class_<Profiler>(module, "Profiler",
+                       "Measures single ops of a captured graph on made-up data. See src/run/profile.h.")
       .def(nb::init<const std::string&, const std::string&>(), nb::arg("graph"), nb::arg("library"))
       .def("profile", &Profiler::Profile, nb::arg("op"), "Fields of a dict; None: the op refuses made-up data.");
 }

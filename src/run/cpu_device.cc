@@ -58,7 +58,9 @@ class CpuDevice final : public Device {
   }
 
   // Compute is the calling thread: what it was given before is done. Tickets of copies in are odd.
-  Result<Ticket> CopyOut(Bytes address, std::byte* host, Bytes bytes) override { return out_.Queue(At(address), host, bytes) * 2; }
+  Result<Ticket> CopyOut(Bytes address, std::byte* host, Bytes bytes) override {
+    return out_.Queue(At(address), host, bytes) * 2;
+  }
   Result<Ticket> CopyIn(const std::byte* host, Bytes address, Bytes bytes) override {
     return in_.Queue(host, At(address), bytes) * 2 + 1;
   }
@@ -89,7 +91,8 @@ class CpuDevice final : public Device {
 }  // namespace
 
 Result<std::shared_ptr<Device>> MakeCpuDevice(const CpuDeviceOptions& options) {
-  if (options.capacity < 0 || options.capacity > kTooLarge) return Fail("a pool of {} bytes: expected fewer", options.capacity);
+  if (options.capacity < 0 || options.capacity > kTooLarge)
+    return Fail("a pool of {} bytes: expected fewer", options.capacity);
   std::shared_ptr<Pages> pool = Pages::Make(options.capacity, true);
   if (!pool) return Fail("the machine has no memory for a pool of {}", FormatBytes(options.capacity));
   return std::make_shared<CpuDevice>(options, std::move(pool));

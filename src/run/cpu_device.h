@@ -10,7 +10,7 @@ struct CpuDeviceOptions {
   Bytes capacity = 0;
   double to_device = 0;  // bytes per second; 0: as fast as memory is
   double to_host = 0;
-  Nanos latency = 0;     // of each copy, where a speed is set
+  Nanos latency = 0;  // of each copy, where a speed is set
 };
 
 // Reading or writing past the pool's last page ends the program.

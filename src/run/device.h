@@ -1,4 +1,5 @@
-// A device as the engine drives it: one pool of memory, a stream of ops, and a stream of copies each way.   ◀ start here
+// A device as the engine drives it: one pool of memory, a stream of ops, and a stream of copies each way.   ◀ start
+// here
 //
 // Addresses are offsets into the pool, from 0 to capacity. "Compute" is the stream that the ops run on; where ops run
 // on the calling thread, as on the CPU, waiting means that the call returns later.

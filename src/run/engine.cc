@@ -12,7 +12,8 @@ using sim::kNone;
 using sim::Stay;
 
 Nanos Now() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
 }
 
 tl::unexpected<Failure> Failed(Failure::Kind kind, std::string message) {
@@ -38,10 +39,14 @@ Outcome Access(bool in_update, Try access) {
 }  // namespace
 
 Engine::Engine(TrainingGraph graph, plan::Plan plan, std::shared_ptr<Device> device, OpRunner& runner)
-    : graph_(std::move(graph)), plan_(std::move(plan)), device_(std::move(device)), runner_(runner),
+    : graph_(std::move(graph)),
+      plan_(std::move(plan)),
+      device_(std::move(device)),
+      runner_(runner),
       memory_(*device_, std::min(plan_.alignment, StepMemory::kAlignment)) {}
 
-Result<std::unique_ptr<Engine>> Engine::Make(TrainingGraph graph, plan::Plan plan, std::shared_ptr<Device> device, OpRunner& runner) {
+Result<std::unique_ptr<Engine>> Engine::Make(TrainingGraph graph, plan::Plan plan, std::shared_ptr<Device> device,
+                                             OpRunner& runner) {
   std::unique_ptr<Engine> engine(new Engine(std::move(graph), std::move(plan), std::move(device), runner));
   EBB_RETURN_IF_ERROR(engine->Prepare());
   return engine;
@@ -108,7 +113,8 @@ Outcome Engine::Walk(const StepCall& call) {
   EBB_RUN(MoveIn(call));
   for (Index k = 0; k < itinerary_.visits.size(); ++k) {
     const Visit& visit = itinerary_.visits[k];
-    if (!visit.in_update && call.interrupted && call.interrupted()) return Failed(Failure::Kind::kInterrupted, "interrupted");
+    if (!visit.in_update && call.interrupted && call.interrupted())
+      return Failed(Failure::Kind::kInterrupted, "interrupted");
     EBB_RUN(Boundary(visit));
     if (visit.op != kNone) EBB_RUN(RunStep(k, visit, call));
   }
@@ -116,8 +122,10 @@ Outcome Engine::Walk(const StepCall& call) {
   device_->Drain();
   report_.drain = Now() - last;
   for (const HostSpan& span : call.outputs) {
-    const auto stay = std::ranges::find_if(plan_.schedule.stays, [&](const Stay& s) { return s.storage == span.storage && s.end == sim::End::kStays; });
-    if (stay == plan_.schedule.stays.end()) return Failed(Failure::Kind::kOther, fmt::format("storage {} is no output", span.storage));
+    const auto stay = std::ranges::find_if(
+        plan_.schedule.stays, [&](const Stay& s) { return s.storage == span.storage && s.end == sim::End::kStays; });
+    if (stay == plan_.schedule.stays.end())
+      return Failed(Failure::Kind::kOther, fmt::format("storage {} is no output", span.storage));
     EBB_RUN(Access(true, [&] { return device_->Read(stay->address + span.offset, span.host, span.bytes); }));
   }
   return {};
@@ -207,7 +215,8 @@ Outcome Engine::RunStep(Index k, const Visit& visit, const StepCall& call) {
   }
   std::byte* protect = host_->data() + protect_slot_;
   for (const Index s : visit.protect) {
-    EBB_RUN(Access(visit.in_update, [&] { return device_->Read(itinerary_.home[s], protect, graph_.storages[s].bytes); }));
+    EBB_RUN(
+        Access(visit.in_update, [&] { return device_->Read(itinerary_.home[s], protect, graph_.storages[s].bytes); }));
     protect += workload_.bytes[s];
   }
   const std::size_t random_bytes = itinerary_.draws > 0 ? runner_.RandomBytes() : 0;
@@ -234,12 +243,14 @@ Outcome Engine::RunStep(Index k, const Visit& visit, const StepCall& call) {
   if (!random_now.empty()) runner_.LoadRandom(random_now.data());
   protect = host_->data() + protect_slot_;
   for (const Index s : visit.protect) {
-    EBB_RUN(Access(visit.in_update, [&] { return device_->Write(protect, itinerary_.home[s], graph_.storages[s].bytes); }));
+    EBB_RUN(
+        Access(visit.in_update, [&] { return device_->Write(protect, itinerary_.home[s], graph_.storages[s].bytes); }));
     protect += workload_.bytes[s];
   }
   if (!ran) {
     const Op& op = graph_.ops[visit.op];
-    ran.error().message = fmt::format("op {} ({}{}{}): {}", visit.op, op.kind, op.layer.empty() ? "" : " of ", op.layer, ran.error().message);
+    ran.error().message = fmt::format("op {} ({}{}{}): {}", visit.op, op.kind, op.layer.empty() ? "" : " of ", op.layer,
+                                      ran.error().message);
     return ran;
   }
   return Settle(visit, made);
@@ -249,25 +260,30 @@ Outcome Engine::RunStep(Index k, const Visit& visit, const StepCall& call) {
 Outcome Engine::Settle(const Visit& visit, std::vector<Made>& made) {
   const Op& op = graph_.ops[visit.op];
   if (made.size() != visit.births.size()) {
-    return Failed(Failure::Kind::kOther, fmt::format("op {} ({}): made {} storages, the graph has {}", visit.op, op.kind, made.size(), visit.births.size()));
+    return Failed(Failure::Kind::kOther, fmt::format("op {} ({}): made {} storages, the graph has {}", visit.op,
+                                                     op.kind, made.size(), visit.births.size()));
   }
   Bytes beside = 0;
   std::vector<std::pair<std::size_t, std::vector<std::byte>>> elsewhere;
   for (std::size_t i = 0; i < made.size(); ++i) {
     const Birth& birth = visit.births[i];
     if (made[i].bytes > workload_.bytes[birth.storage]) {
-      return Failed(Failure::Kind::kOther, fmt::format("op {} ({}): made {} bytes, the graph has {}", visit.op, op.kind, made[i].bytes, birth.bytes));
+      return Failed(Failure::Kind::kOther, fmt::format("op {} ({}): made {} bytes, the graph has {}", visit.op, op.kind,
+                                                       made[i].bytes, birth.bytes));
     }
     if (!birth.kept) beside += workload_.bytes[birth.storage];
     if (made[i].bytes == 0 || made[i].at == device_->At(birth.address)) continue;
     ++report_.relocated;
     if (!birth.kept) continue;
-    std::vector<std::byte>& bytes = elsewhere.emplace_back(i, std::vector<std::byte>(static_cast<std::size_t>(made[i].bytes))).second;
-    EBB_RUN(Access(visit.in_update, [&] { return device_->Read(made[i].at - device_->At(0), bytes.data(), made[i].bytes); }));
+    std::vector<std::byte>& bytes =
+        elsewhere.emplace_back(i, std::vector<std::byte>(static_cast<std::size_t>(made[i].bytes))).second;
+    EBB_RUN(Access(visit.in_update,
+                   [&] { return device_->Read(made[i].at - device_->At(0), bytes.data(), made[i].bytes); }));
   }
   for (const auto& moved : elsewhere) {
     const std::size_t i = moved.first;
-    EBB_RUN(Access(visit.in_update, [&] { return device_->Write(moved.second.data(), visit.births[i].address, made[i].bytes); }));
+    EBB_RUN(Access(visit.in_update,
+                   [&] { return device_->Write(moved.second.data(), visit.births[i].address, made[i].bytes); }));
   }
   if (!elsewhere.empty() || requests_[visit.op].empty()) requests_[visit.op] = memory_.RequestsOf(made);
   Bytes kept = 0;
@@ -285,7 +301,9 @@ Outcome Engine::Settle(const Visit& visit, std::vector<Made>& made) {
 void Engine::Undo() {
   for (std::size_t i = 0; i < undoable_; ++i) {
     const Index s = itinerary_.undo[i];
-    std::ignore = Access(true, [&] { return device_->Write(host_->data() + undo_slot_[i], itinerary_.home[s], graph_.storages[s].bytes); });
+    std::ignore = Access(true, [&] {
+      return device_->Write(host_->data() + undo_slot_[i], itinerary_.home[s], graph_.storages[s].bytes);
+    });
   }
   if (!random_.empty()) runner_.LoadRandom(random_.data());
 }

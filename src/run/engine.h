@@ -1,9 +1,9 @@
 // Executes a plan: runs its ops, moves its storages, and leaves everything as it was when a step comes to nothing.
 //
-// The pool holds all state (parameters, buffers, optimizer state) at the addresses of the plan; who owns it puts it there
-// before the first step (home) and may read and change it between steps. A step that fails before its update has begun
-// is undone: the buffers that it changed and the random state are as before. In the update nothing is allocated but what
-// the plan has a place for, and a copy that fails is made again; so the update ends.
+// The pool holds all state (parameters, buffers, optimizer state) at the addresses of the plan; who owns it puts it
+// there before the first step (home) and may read and change it between steps. A step that fails before its update has
+// begun is undone: the buffers that it changed and the random state are as before. In the update nothing is allocated
+// but what the plan has a place for, and a copy that fails is made again; so the update ends.
 #pragma once
 
 #include <functional>
@@ -29,10 +29,10 @@ struct HostSpan {
 };
 
 struct StepCall {
-  std::vector<double> scalars;          // the graph's, in its order
-  std::vector<HostSpan> inputs;         // copied to the device before the first op
-  std::vector<HostSpan> outputs;        // copied to the host after the last
-  std::function<bool()> interrupted;    // asked now and then until the update begins; may be empty
+  std::vector<double> scalars;        // the graph's, in its order
+  std::vector<HostSpan> inputs;       // copied to the device before the first op
+  std::vector<HostSpan> outputs;      // copied to the host after the last
+  std::function<bool()> interrupted;  // asked now and then until the update begins; may be empty
 };
 
 // What one step did.
@@ -46,15 +46,16 @@ struct StepReport {
   Bytes peak = 0;             // one past the highest address in use
   Bytes live_peak = 0;        // the most bytes in use at once
   Bytes copied_out = 0, copied_in = 0;
-  Bytes beyond_plan = 0;      // scratch memory that ops asked for and the plan did not know of; it is within the pool
-  std::int64_t relocated = 0; // storages that an op made elsewhere than planned, and that were moved
+  Bytes beyond_plan = 0;       // scratch memory that ops asked for and the plan did not know of; it is within the pool
+  std::int64_t relocated = 0;  // storages that an op made elsewhere than planned, and that were moved
   std::vector<Nanos> step_time;  // by step
 };
 
 class Engine {
  public:
   // The plan is valid for the graph. `runner` may not go before the engine. Fails where the pool is too small.
-  static Result<std::unique_ptr<Engine>> Make(TrainingGraph graph, plan::Plan plan, std::shared_ptr<Device> device, OpRunner& runner);
+  static Result<std::unique_ptr<Engine>> Make(TrainingGraph graph, plan::Plan plan, std::shared_ptr<Device> device,
+                                              OpRunner& runner);
 
   const TrainingGraph& graph() const { return graph_; }
   const plan::Plan& plan() const { return plan_; }
@@ -62,8 +63,8 @@ class Engine {
   const std::shared_ptr<Device>& shared_device() const { return device_; }
   // By storage: where state is from step to step; -1 for what is not state.
   const std::vector<Bytes>& home() const { return itinerary_.home; }
-  // By op: in which of its requests for memory the storages that it makes come. Learnt from its first run where they are
-  // not set. See step_memory.h.
+  // By op: in which of its requests for memory the storages that it makes come. Learnt from its first run where they
+  // are not set. See step_memory.h.
   std::vector<Requests>& requests() { return requests_; }
   StepMemory& memory() { return memory_; }
 
@@ -92,19 +93,19 @@ class Engine {
   sim::Workload workload_;
   Itinerary itinerary_;
   StepMemory memory_;
-  std::vector<Requests> requests_;         // by op
+  std::vector<Requests> requests_;  // by op
   std::shared_ptr<HostMemory> host_;
-  std::vector<Bytes> swap_slot_;           // by storage: its place in the host's memory; -1: it is never copied out
-  std::vector<Bytes> undo_slot_;           // by place in itinerary_.undo
+  std::vector<Bytes> swap_slot_;  // by storage: its place in the host's memory; -1: it is never copied out
+  std::vector<Bytes> undo_slot_;  // by place in itinerary_.undo
   Bytes protect_slot_ = 0;
-  std::vector<std::byte> random_;          // states: the one before the step, then one per draw
+  std::vector<std::byte> random_;  // states: the one before the step, then one per draw
   // ---- The step that runs
   StepReport report_;
-  std::vector<Ticket> tickets_;            // by stay
-  std::vector<Index> arriving_;            // by storage: the stay whose copy nobody has waited for; kNone: none
-  std::vector<bool> bound_;                // by storage: of what is no state
+  std::vector<Ticket> tickets_;  // by stay
+  std::vector<Index> arriving_;  // by storage: the stay whose copy nobody has waited for; kNone: none
+  std::vector<bool> bound_;      // by storage: of what is no state
   Bytes live_ = 0;
-  std::size_t undoable_ = 0;               // of itinerary_.undo: those that were saved
+  std::size_t undoable_ = 0;  // of itinerary_.undo: those that were saved
 };
 
 }  // namespace ebbtide::run

@@ -18,8 +18,10 @@ Result<std::vector<Bytes>> Homes(const TrainingGraph& graph, const sim::Schedule
     const Storage& storage = graph.storages[stay.storage];
     if (!IsPersistent(storage.kind)) continue;
     if (stay.begin != Begin::kPresent || stay.end != End::kStays) {
-      return Fail("the plan moves storage {} ({}) during the step; expected parameters, buffers, optimizer state and "
-                  "inputs to stay", stay.storage, storage.name);
+      return Fail(
+          "the plan moves storage {} ({}) during the step; expected parameters, buffers, optimizer state and "
+          "inputs to stay",
+          stay.storage, storage.name);
     }
     home[stay.storage] = stay.address;
   }
@@ -27,7 +29,8 @@ Result<std::vector<Bytes>> Homes(const TrainingGraph& graph, const sim::Schedule
 }
 
 // Where the storages of a step go: a stay that begins with it, or the space beside its scratch memory.
-void PlaceBirths(const TrainingGraph& graph, const sim::Workload& workload, const std::map<Index, Bytes>& begun, Visit& visit) {
+void PlaceBirths(const TrainingGraph& graph, const sim::Workload& workload, const std::map<Index, Bytes>& begun,
+                 Visit& visit) {
   for (const Index s : workload.births[visit.op]) {
     Birth birth{.storage = s, .bytes = graph.storages[s].bytes};
     const auto stay = begun.find(s);
@@ -45,7 +48,8 @@ void PlaceBirths(const TrainingGraph& graph, const sim::Workload& workload, cons
 
 }  // namespace
 
-Result<Itinerary> MakeItinerary(const TrainingGraph& graph, const sim::Workload& workload, const sim::Schedule& schedule) {
+Result<Itinerary> MakeItinerary(const TrainingGraph& graph, const sim::Workload& workload,
+                                const sim::Schedule& schedule) {
   Itinerary out;
   const Index steps = static_cast<Index>(schedule.steps.size());
   EBB_ASSIGN_OR_RETURN(out.home, Homes(graph, schedule));
@@ -63,14 +67,16 @@ Result<Itinerary> MakeItinerary(const TrainingGraph& graph, const sim::Workload&
   }
   std::map<Index, Index> draws;  // of ops that run again
   for (Index k = 0; k < steps; ++k) {
-    if (again[k] && graph.ops[schedule.steps[k]].random) draws.emplace(schedule.steps[k], static_cast<Index>(draws.size()));
+    if (again[k] && graph.ops[schedule.steps[k]].random)
+      draws.emplace(schedule.steps[k], static_cast<Index>(draws.size()));
   }
   out.draws = static_cast<Index>(draws.size());
   out.first_update = steps;
   std::vector<bool> undone(graph.storages.size(), false);
   for (Index k = 0; k <= steps; ++k) {
     Visit& visit = out.visits[k];
-    std::ranges::sort(visit.leaving, {}, [&](Index i) { return std::pair(schedule.stays[i].turn, schedule.stays[i].storage); });
+    std::ranges::sort(visit.leaving, {},
+                      [&](Index i) { return std::pair(schedule.stays[i].turn, schedule.stays[i].storage); });
     std::ranges::sort(visit.entering, {}, [&](Index i) { return std::pair(next_need[i], schedule.stays[i].storage); });
     visit.in_update = out.first_update < steps;
     if (k == steps) break;

@@ -15,14 +15,14 @@ using sim::Index;
 // A storage that a step makes.
 struct Birth {
   Index storage = 0;
-  Bytes bytes = 0;    // as the graph has it, not rounded up
+  Bytes bytes = 0;  // as the graph has it, not rounded up
   Bytes address = 0;
-  bool kept = true;   // false: made only because the op makes it too, and forgotten when the op has ended
+  bool kept = true;  // false: made only because the op makes it too, and forgotten when the op has ended
 };
 
 // One step and the boundary before it. Stays are numbers into the schedule's.
 struct Visit {
-  Index op = sim::kNone;        // kNone: the boundary that ends the iteration
+  Index op = sim::kNone;  // kNone: the boundary that ends the iteration
   bool again = false;
   bool in_update = false;       // from the first op of the update on
   std::vector<Index> leaving;   // copies to the host to queue, in order
@@ -30,8 +30,8 @@ struct Visit {
   std::vector<Index> entering;  // copies to the device to queue, in order
   std::vector<Birth> births;
   Bytes scratch_address = 0, scratch_bytes = 0;  // for what the op needs meanwhile
-  std::vector<Index> protect;   // state that the op changes again although it was changed already: left as it is
-  Index draw = sim::kNone;      // of a random op that runs more than once: where its random state is kept
+  std::vector<Index> protect;  // state that the op changes again although it was changed already: left as it is
+  Index draw = sim::kNone;     // of a random op that runs more than once: where its random state is kept
 };
 
 struct Itinerary {
@@ -43,6 +43,7 @@ struct Itinerary {
 };
 
 // The schedule is placed and valid for the graph. An error: it moves state, which the engine leaves where it is.
-Result<Itinerary> MakeItinerary(const TrainingGraph& graph, const sim::Workload& workload, const sim::Schedule& schedule);
+Result<Itinerary> MakeItinerary(const TrainingGraph& graph, const sim::Workload& workload,
+                                const sim::Schedule& schedule);
 
 }  // namespace ebbtide::run

@@ -28,21 +28,25 @@ class Description {
     }
     for (std::size_t i = 0; i < graph_.tensors.size(); ++i) {
       const Tensor& tensor = graph_.tensors[i];
-      tensors_.push_back({static_cast<std::int64_t>(tensor.storage.index()), Text(std::string(Name(tensor.dtype))), tensor.shape.data(),
-                          tensor.stride.data(), tensor.shape.size(), tensor.offset, made[i]});
+      tensors_.push_back({static_cast<std::int64_t>(tensor.storage.index()), Text(std::string(Name(tensor.dtype))),
+                          tensor.shape.data(), tensor.stride.data(), tensor.shape.size(), tensor.offset, made[i]});
     }
     for (std::size_t i = 0; i < graph_.ops.size(); ++i) EBB_RETURN_IF_ERROR(AddOp(i));
-    return EbbtideProgram{ops_.data(), ops_.size(), tensors_.data(), tensors_.size(), bytes_.data(), born_.data(), bytes_.size()};
+    return EbbtideProgram{ops_.data(),   ops_.size(),  tensors_.data(), tensors_.size(),
+                          bytes_.data(), born_.data(), bytes_.size()};
   }
 
  private:
   const char* Text(std::string text) { return texts_.emplace_back(std::move(text)).c_str(); }
-  const std::int64_t* Numbers(std::vector<std::int64_t> numbers) { return numbers_.emplace_back(std::move(numbers)).data(); }
+  const std::int64_t* Numbers(std::vector<std::int64_t> numbers) {
+    return numbers_.emplace_back(std::move(numbers)).data();
+  }
 
   Status AddOp(std::size_t i) {
     const Op& op = graph_.ops[i];
     const std::size_t dot = op.schema.rfind('.');
-    if (dot == std::string::npos) return Fail("op {} ({}): cannot be run, it has no schema; expected a captured graph", i, op.kind);
+    if (dot == std::string::npos)
+      return Fail("op {} ({}): cannot be run, it has no schema; expected a captured graph", i, op.kind);
     std::string overload = op.schema.substr(dot + 1);
     if (overload == "default") overload.clear();
     std::vector<EbbtideValue>& values = values_.emplace_back();
@@ -54,8 +58,8 @@ class Description {
       if (born_[graph_.tensor(id).storage.index()] == static_cast<std::int64_t>(i)) only_views = false;
     }
     const std::size_t count = outputs.size();
-    ops_.push_back({Text(op.schema.substr(0, dot)), Text(std::move(overload)), op.phase == Phase::kForward, only_views, values.data(),
-                    values.size(), Numbers(std::move(outputs)), count});
+    ops_.push_back({Text(op.schema.substr(0, dot)), Text(std::move(overload)), op.phase == Phase::kForward, only_views,
+                    values.data(), values.size(), Numbers(std::move(outputs)), count});
     return {};
   }
 
@@ -69,17 +73,27 @@ class Description {
   void Fill(EbbtideValue& out, std::int64_t v) { out.kind = EBBTIDE_INTEGER, out.integer = v; }
   void Fill(EbbtideValue& out, double v) { out.kind = EBBTIDE_REAL, out.real = v; }
   void Fill(EbbtideValue& out, const std::string& v) { out.kind = EBBTIDE_STRING, out.text = v.c_str(); }
-  void Fill(EbbtideValue& out, const Dims& v) { out.kind = EBBTIDE_INTEGERS, out.integers = v.data(), out.count = v.size(); }
-  void Fill(EbbtideValue& out, const std::vector<double>& v) { out.kind = EBBTIDE_REALS, out.reals = v.data(), out.count = v.size(); }
+  void Fill(EbbtideValue& out, const Dims& v) {
+    out.kind = EBBTIDE_INTEGERS, out.integers = v.data(), out.count = v.size();
+  }
+  void Fill(EbbtideValue& out, const std::vector<double>& v) {
+    out.kind = EBBTIDE_REALS, out.reals = v.data(), out.count = v.size();
+  }
   void Fill(EbbtideValue& out, const std::vector<bool>& v) {
     out.kind = EBBTIDE_INTEGERS, out.count = v.size();
     out.integers = Numbers({v.begin(), v.end()});
   }
-  void Fill(EbbtideValue& out, TensorId v) { out.kind = EBBTIDE_TENSOR, out.integer = static_cast<std::int64_t>(v.index()); }
+  void Fill(EbbtideValue& out, TensorId v) {
+    out.kind = EBBTIDE_TENSOR, out.integer = static_cast<std::int64_t>(v.index());
+  }
   void Fill(EbbtideValue& out, const TensorList& v) { FillIds(out, EBBTIDE_TENSORS, v.ids); }
-  void Fill(EbbtideValue& out, ScalarId v) { out.kind = EBBTIDE_SCALAR, out.integer = static_cast<std::int64_t>(v.index()); }
+  void Fill(EbbtideValue& out, ScalarId v) {
+    out.kind = EBBTIDE_SCALAR, out.integer = static_cast<std::int64_t>(v.index());
+  }
   void Fill(EbbtideValue& out, const ScalarList& v) { FillIds(out, EBBTIDE_SCALARS, v.ids); }
-  void Fill(EbbtideValue& out, const Named& v) { out.kind = EBBTIDE_NAMED, out.type = v.type.c_str(), out.text = v.value.c_str(); }
+  void Fill(EbbtideValue& out, const Named& v) {
+    out.kind = EBBTIDE_NAMED, out.type = v.type.c_str(), out.text = v.value.c_str();
+  }
   template <class Ids>
   void FillIds(EbbtideValue& out, int kind, const Ids& ids) {
     std::vector<std::int64_t> numbers;
@@ -111,7 +125,8 @@ Result<const EbbtideKernels*> LoadKernels(const std::string& path) {
   if (!entry) return Fail("{}: expected a library of kernels", path);
   const EbbtideKernels* const kernels = entry();
   if (kernels->version != EBBTIDE_KERNELS_VERSION) {
-    return Fail("{}: version {} of the border to the engine; expected {}", path, kernels->version, EBBTIDE_KERNELS_VERSION);
+    return Fail("{}: version {} of the border to the engine; expected {}", path, kernels->version,
+                EBBTIDE_KERNELS_VERSION);
   }
   return kernels;
 }
@@ -138,7 +153,9 @@ Outcome Kernels::Run(Index op, std::span<const double> scalars, OpMemory& memory
   const EbbtideMemory access{
       .context = &memory,
       .allocate = [](void* context, std::size_t bytes) { return static_cast<OpMemory*>(context)->Allocate(bytes); },
-      .release = [](void* context, void* address) -> std::int32_t { return static_cast<OpMemory*>(context)->Release(address); },
+      .release = [](void* context, void* address) -> std::int32_t {
+        return static_cast<OpMemory*>(context)->Release(address);
+      },
   };
   std::array<char, EBBTIDE_ERROR_BYTES> error{};
   std::size_t count = 0;

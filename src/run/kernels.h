@@ -46,7 +46,7 @@ class Kernels final : public OpRunner {
 
   const EbbtideKernels* const library_;
   EbbtideKernelsProgram* const program_;
-  std::vector<bool> attached_;        // by storage
+  std::vector<bool> attached_;  // by storage
   std::vector<EbbtideMade> made_;
 };
 

@@ -1,5 +1,5 @@
-/* The border between the engine, which knows no torch, and the library that calls torch's kernels, which is compiled for
- * the torch of the user. Plain C, so that the two may come from different compilers.
+/* The border between the engine, which knows no torch, and the library that calls torch's kernels, which is compiled
+ * for the torch of the user. Plain C, so that the two may come from different compilers.
  *
  * Functions that can fail return 0 or one of EBBTIDE_FAILED..., and then write one line to `error`. */
 #ifndef EBBTIDE_RUN_KERNELS_ABI_H_
@@ -45,10 +45,10 @@ typedef struct {
 } EbbtideValue;
 
 typedef struct {
-  const char* name;   /* "aten::mm" */
+  const char* name;     /* "aten::mm" */
   const char* overload; /* "", "Tensor", ... */
   int32_t is_forward;
-  int32_t only_views; /* it yields views of what it is given and changes nothing */
+  int32_t only_views;            /* it yields views of what it is given and changes nothing */
   const EbbtideValue* arguments; /* all of the schema's, in its order */
   size_t argument_count;
   const int64_t* outputs; /* tensors */
@@ -78,8 +78,8 @@ typedef struct {
 /* Where the memory of an op comes from while it runs. */
 typedef struct {
   void* context;
-  void* (*allocate)(void* context, size_t bytes);      /* NULL: there is none */
-  int32_t (*release)(void* context, void* address);    /* 0: it is not of this memory */
+  void* (*allocate)(void* context, size_t bytes);   /* NULL: there is none */
+  int32_t (*release)(void* context, void* address); /* 0: it is not of this memory */
 } EbbtideMemory;
 
 typedef struct {
@@ -110,7 +110,8 @@ typedef struct {
   void* (*address)(EbbtideKernelsProgram* program, int64_t storage, int64_t* bytes);
   /* Its memory is at `address` from now on, and `release(owner)` is called when it no longer is. Contents are the
    * caller's to move. */
-  void (*move)(EbbtideKernelsProgram* program, int64_t storage, void* address, void* owner, void (*release)(void* owner));
+  void (*move)(EbbtideKernelsProgram* program, int64_t storage, void* address, void* owner,
+               void (*release)(void* owner));
   /* Its memory is torch's own again, with the contents it had. */
   int32_t (*move_out)(EbbtideKernelsProgram* program, int64_t storage, char* error);
 

@@ -37,25 +37,32 @@ std::uint16_t Upper(float value) {
 
 std::vector<std::byte> PatternOf(DType dtype) {
   switch (dtype) {
-    case DType::kFloat32: case DType::kComplex64: return Repeated<float>([](float v) { return v; });
-    case DType::kFloat64: case DType::kComplex128: return Repeated<double>([](float v) { return static_cast<double>(v); });
+    case DType::kFloat32:
+    case DType::kComplex64: return Repeated<float>([](float v) { return v; });
+    case DType::kFloat64:
+    case DType::kComplex128: return Repeated<double>([](float v) { return static_cast<double>(v); });
     case DType::kBFloat16: return Repeated<std::uint16_t>(Upper);
-    case DType::kFloat16: return Repeated<std::uint16_t>([](float v) {  // of [0.5, 1): an exponent of -1 and ten bits
-      return static_cast<std::uint16_t>(0x3800 | (static_cast<std::uint16_t>(v * 1024) & 0x3ff));
-    });
+    case DType::kFloat16:
+      return Repeated<std::uint16_t>([](float v) {  // of [0.5, 1): an exponent of -1 and ten bits
+        return static_cast<std::uint16_t>(0x3800 | (static_cast<std::uint16_t>(v * 1024) & 0x3ff));
+      });
     case DType::kBool: return std::vector<std::byte>(kPattern, std::byte{1});
     default: return std::vector<std::byte>(kPattern, std::byte{0});
   }
 }
 
 Nanos Now() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
 }
 
 }  // namespace
 
 Profiler::Profiler(TrainingGraph graph, std::shared_ptr<Device> device, std::unique_ptr<Kernels> kernels)
-    : graph_(std::move(graph)), dtype_(graph_.storages.size(), DType::kUInt8), device_(std::move(device)), kernels_(std::move(kernels)) {
+    : graph_(std::move(graph)),
+      dtype_(graph_.storages.size(), DType::kUInt8),
+      device_(std::move(device)),
+      kernels_(std::move(kernels)) {
   std::vector<bool> known(graph_.storages.size(), false);
   for (const Tensor& tensor : graph_.tensors) {
     if (known[tensor.storage.index()]) continue;
@@ -76,7 +83,8 @@ Result<std::unique_ptr<Profiler>> Profiler::Make(const EbbtideKernels* library, 
     most = std::max(most, bytes);
   }
   // Inputs, outputs made twice over, and as much again meanwhile.
-  EBB_ASSIGN_OR_RETURN(std::shared_ptr<Device> device, MakeCpuDevice({.capacity = RoundUp(6 * most + kSpare, kAlignment)}));
+  EBB_ASSIGN_OR_RETURN(std::shared_ptr<Device> device,
+                       MakeCpuDevice({.capacity = RoundUp(6 * most + kSpare, kAlignment)}));
   EBB_ASSIGN_OR_RETURN(std::unique_ptr<Kernels> kernels, Kernels::Make(library, graph));
   return std::unique_ptr<Profiler>(new Profiler(std::move(graph), std::move(device), std::move(kernels)));
 }
@@ -85,7 +93,8 @@ void Profiler::Fill(Index storage, Bytes address) {
   const std::vector<std::byte> pattern = PatternOf(dtype_[storage]);
   const Bytes bytes = graph_.storages[storage].bytes;
   for (Bytes done = 0; done < bytes; done += static_cast<Bytes>(pattern.size())) {
-    std::memcpy(device_->At(address + done), pattern.data(), static_cast<std::size_t>(std::min<Bytes>(static_cast<Bytes>(pattern.size()), bytes - done)));
+    std::memcpy(device_->At(address + done), pattern.data(),
+                static_cast<std::size_t>(std::min<Bytes>(static_cast<Bytes>(pattern.size()), bytes - done)));
   }
 }
 
@@ -118,7 +127,8 @@ tl::expected<OpProfile, Failure> Profiler::Profile(OpId id, const ProfileOptions
   visit.scratch_bytes = device_->capacity() - next;
   const Requests unknown;
   memory.Begin(visit, unknown, [] { return std::vector<std::pair<Bytes, Bytes>>(); });
-  if (Outcome ran = kernels_->Run(number, scalars_, memory, made); !ran) return tl::unexpected<Failure>(std::move(ran).error());
+  if (Outcome ran = kernels_->Run(number, scalars_, memory, made); !ran)
+    return tl::unexpected<Failure>(std::move(ran).error());
   out.requests = memory.RequestsOf(made);
   // Then as in training: results in their places, the rest beside.
   for (const Made& each : made) {
@@ -133,14 +143,16 @@ tl::expected<OpProfile, Failure> Profiler::Profile(OpId id, const ProfileOptions
   for (int i = 0; i < options.runs && (i < 2 || total < options.enough); ++i) {
     memory.Begin(visit, out.requests, [] { return std::vector<std::pair<Bytes, Bytes>>(); });
     const Nanos begin = Now();
-    if (Outcome ran = kernels_->Run(number, scalars_, memory, made); !ran) return tl::unexpected<Failure>(std::move(ran).error());
+    if (Outcome ran = kernels_->Run(number, scalars_, memory, made); !ran)
+      return tl::unexpected<Failure>(std::move(ran).error());
     times.push_back(Now() - begin);
     total += times.back();
     out.workspace = std::max(out.workspace, memory.highest() > 0 ? memory.highest() - visit.scratch_address : 0);
   }
   std::ranges::nth_element(times, times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2));
   out.time = times[times.size() / 2];
-  for (const TensorId input : op.inputs) kernels_->Bind(static_cast<Index>(graph_.tensor(input).storage.index()), nullptr);
+  for (const TensorId input : op.inputs)
+    kernels_->Bind(static_cast<Index>(graph_.tensor(input).storage.index()), nullptr);
   for (const Made& each : made) kernels_->Bind(each.storage, nullptr);
   return out;
 }

@@ -1,5 +1,5 @@
-// Measures ops one by one on made-up data: how long each takes, how much memory it needs meanwhile, and when it asks for
-// the storages that it makes.
+// Measures ops one by one on made-up data: how long each takes, how much memory it needs meanwhile, and when it asks
+// for the storages that it makes.
 #pragma once
 
 #include <memory>
@@ -19,8 +19,8 @@ struct OpProfile {
 };
 
 struct ProfileOptions {
-  int runs = 5;                 // that are timed, at most; the median counts
-  Nanos enough = 40'000'000;    // no more runs once they took this long together
+  int runs = 5;               // that are timed, at most; the median counts
+  Nanos enough = 40'000'000;  // no more runs once they took this long together
 };
 
 class Profiler {

@@ -49,7 +49,8 @@ void* StepMemory::Allocate(std::size_t size) {
   if (!requests_->empty()) {
     const std::size_t n = history_.size();
     const std::int32_t birth = n < requests_->size() ? (*requests_)[n] : -1;
-    if (birth >= 0 && !taken_[static_cast<std::size_t>(birth)] && visit_->births[static_cast<std::size_t>(birth)].bytes >= bytes) {
+    if (birth >= 0 && !taken_[static_cast<std::size_t>(birth)] &&
+        visit_->births[static_cast<std::size_t>(birth)].bytes >= bytes) {
       give(static_cast<std::size_t>(birth));
     }
   } else {

@@ -1,5 +1,5 @@
-// The device memory of one op while it runs: the places that the plan has for what it makes, its scratch memory, and, where
-// that is not enough, what happens to be free in the pool.
+// The device memory of one op while it runs: the places that the plan has for what it makes, its scratch memory, and,
+// where that is not enough, what happens to be free in the pool.
 #pragma once
 
 #include <functional>
@@ -40,7 +40,8 @@ class StepMemory final : public OpMemory {
 
   explicit StepMemory(Device& device, Bytes alignment = kAlignment) : device_(device), alignment_(alignment) {}
 
-  // For the op of `visit`; it and `requests` are used until the next Begin. `free` gives what else there is in the pool: (address, bytes).
+  // For the op of `visit`; it and `requests` are used until the next Begin. `free` gives what else there is in the
+  // pool: (address, bytes).
   void Begin(const Visit& visit, const Requests& requests, FreeRanges free);
   void* Allocate(std::size_t bytes) override;
   bool Release(void* address) override;

@@ -1,5 +1,5 @@
-// The engine on random steps and random plans, with contents checked byte by byte: it gives what the step gives without a
-// plan, within the pool, step after step; and where something fails, nothing has changed.
+// The engine on random steps and random plans, with contents checked byte by byte: it gives what the step gives without
+// a plan, within the pool, step after step; and where something fails, nothing has changed.
 #include "run/engine.h"
 
 #include <gtest/gtest.h>
@@ -227,9 +227,10 @@ struct TwoOps {
     step.graph.outputs.push_back(b);
   }
   plan::Plan Plan() const {
-    sim::Schedule schedule{.steps = {0, 1},
-                           .stays = {{.storage = 0, .from = 0, .to = 2}, {.storage = 1, .from = 1, .to = 2, .end = sim::End::kStays}},
-                           .workspace_address = {}};
+    sim::Schedule schedule{
+        .steps = {0, 1},
+        .stays = {{.storage = 0, .from = 0, .to = 2}, {.storage = 1, .from = 1, .to = 2, .end = sim::End::kStays}},
+        .workspace_address = {}};
     return PlanOf(step.graph, step.Workload(64), std::move(schedule));
   }
   HandGraph step;
@@ -268,7 +269,8 @@ TEST(Engine, ScratchMemoryThatThePlanDoesNotHaveComesFromWhatIsFree) {
 TEST(Engine, RefusesAPoolThatIsTooSmall) {
   const TwoOps two;
   FakeRunner runner(two.step.graph);
-  const Result<std::unique_ptr<Engine>> engine = Engine::Make(two.step.graph, two.Plan(), *MakeCpuDevice({.capacity = 127}), runner);
+  const Result<std::unique_ptr<Engine>> engine =
+      Engine::Make(two.step.graph, two.Plan(), *MakeCpuDevice({.capacity = 127}), runner);
   ASSERT_FALSE(engine);
   EXPECT_EQ(engine.error().message, "the plan needs 128 bytes (128 B), the pool has 127 (127 B)");
 }

@@ -1,8 +1,8 @@
 #include "tests/run/fake_runner.h"
 
-#include <algorithm>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 
 namespace ebbtide::run {
@@ -21,7 +21,9 @@ void Fill(std::byte* at, Bytes bytes, std::uint64_t seed) {
 // As much as is asked for, each piece on its own.
 class Heap final : public OpMemory {
  public:
-  void* Allocate(std::size_t bytes) override { return pieces_.emplace_back(std::make_unique<std::byte[]>(bytes)).get(); }
+  void* Allocate(std::size_t bytes) override {
+    return pieces_.emplace_back(std::make_unique<std::byte[]>(bytes)).get();
+  }
   bool Release(void*) override { return true; }
 
  private:
@@ -30,7 +32,9 @@ class Heap final : public OpMemory {
 
 }  // namespace
 
-bool FakeRunner::ReadsContents(Index op) const { return !workload_.births[op].empty() || !workload_.changes[op].empty() || graph_.ops[op].outputs.empty(); }
+bool FakeRunner::ReadsContents(Index op) const {
+  return !workload_.births[op].empty() || !workload_.changes[op].empty() || graph_.ops[op].outputs.empty();
+}
 
 std::uint64_t FakeRunner::DigestOf(Index op, std::span<const double> scalars, bool with_statistics) {
   std::uint64_t digest = Mix(op, 77);
@@ -49,7 +53,9 @@ Outcome FakeRunner::Run(Index op, std::span<const double> scalars, OpMemory& mem
   ++runs;
   made.clear();
   if (!ReadsContents(op)) return {};
-  const auto allocate = [&](Bytes bytes) { return static_cast<std::byte*>(memory.Allocate(static_cast<std::size_t>(bytes))); };
+  const auto allocate = [&](Bytes bytes) {
+    return static_cast<std::byte*>(memory.Allocate(static_cast<std::size_t>(bytes)));
+  };
   const auto out_of_memory = [] { return tl::unexpected<Failure>(Failure{Failure::Kind::kOutOfMemory, "no memory"}); };
   std::uint64_t digest = DigestOf(op, scalars, false);
   const std::uint64_t with_statistics = DigestOf(op, scalars, true);
@@ -79,7 +85,8 @@ Outcome FakeRunner::Run(Index op, std::span<const double> scalars, OpMemory& mem
   if (scratch) memory.Release(scratch);
   if (decoy_kept && decoy) memory.Release(decoy);
   const bool is_batch_norm = graph_.ops[op].kind.find("batch_norm") != std::string::npos;
-  for (const Index s : workload_.changes[op]) Fill(at_[s], graph_.storages[s].bytes, Mix(is_batch_norm ? with_statistics : digest, 1000 + s));
+  for (const Index s : workload_.changes[op])
+    Fill(at_[s], graph_.storages[s].bytes, Mix(is_batch_norm ? with_statistics : digest, 1000 + s));
   return {};
 }
 

@@ -16,10 +16,18 @@ namespace {
 
 using c10::TypeKind;
 
-constexpr std::pair<std::string_view, at::ScalarType> kTypes[] = {
-    {"bool", at::kBool},   {"uint8", at::kByte},     {"int8", at::kChar},       {"int16", at::kShort},
-    {"int32", at::kInt},   {"int64", at::kLong},     {"float16", at::kHalf},    {"bfloat16", at::kBFloat16},
-    {"float32", at::kFloat}, {"float64", at::kDouble}, {"complex64", at::kComplexFloat}, {"complex128", at::kComplexDouble}};
+constexpr std::pair<std::string_view, at::ScalarType> kTypes[] = {{"bool", at::kBool},
+                                                                  {"uint8", at::kByte},
+                                                                  {"int8", at::kChar},
+                                                                  {"int16", at::kShort},
+                                                                  {"int32", at::kInt},
+                                                                  {"int64", at::kLong},
+                                                                  {"float16", at::kHalf},
+                                                                  {"bfloat16", at::kBFloat16},
+                                                                  {"float32", at::kFloat},
+                                                                  {"float64", at::kDouble},
+                                                                  {"complex64", at::kComplexFloat},
+                                                                  {"complex128", at::kComplexDouble}};
 
 c10::IValue NamedValue(std::string_view type, const char* text) {
   const std::string_view name = text;
@@ -52,18 +60,24 @@ c10::IValue Single(const EbbtideValue& value, TypeKind type) {
   switch (type) {
     case TypeKind::TensorType: return at::native::wrapped_scalar_tensor(ScalarOf(value));
     case TypeKind::FloatType: return ScalarOf(value).toDouble();
-    case TypeKind::IntType: case TypeKind::SymIntType: return ScalarOf(value).toLong();
+    case TypeKind::IntType:
+    case TypeKind::SymIntType: return ScalarOf(value).toLong();
     case TypeKind::BoolType: return ScalarOf(value).toBool();
     case TypeKind::NumberType: return ScalarOf(value);
-    case TypeKind::StringType: TORCH_CHECK(value.kind == EBBTIDE_STRING, "expected a string"); return std::string(value.text);
+    case TypeKind::StringType:
+      TORCH_CHECK(value.kind == EBBTIDE_STRING, "expected a string");
+      return std::string(value.text);
     default: TORCH_CHECK(false, "a type that graphs do not have: ", c10::typeKindToString(type));
   }
 }
 
 c10::IValue ListOf(const EbbtideValue& value, TypeKind element) {
-  const auto real = [&](std::size_t i) { return value.kind == EBBTIDE_REALS ? value.reals[i] : static_cast<double>(value.integers[i]); };
+  const auto real = [&](std::size_t i) {
+    return value.kind == EBBTIDE_REALS ? value.reals[i] : static_cast<double>(value.integers[i]);
+  };
   switch (element) {
-    case TypeKind::IntType: case TypeKind::SymIntType: {
+    case TypeKind::IntType:
+    case TypeKind::SymIntType: {
       TORCH_CHECK(value.kind == EBBTIDE_INTEGERS, "expected whole numbers");
       return std::vector<int64_t>(value.integers, value.integers + value.count);
     }
@@ -109,7 +123,9 @@ Argument::Argument(const EbbtideValue& value, const c10::Argument& schema) {
   TypeKind kind = type->kind();
   c10::TypePtr element;
   if (const auto list = type->cast<c10::ListType>()) element = list->getElementType();
-  const bool of_tensors = kind == TypeKind::TensorType || (element && (element->kind() == TypeKind::TensorType || element->kind() == TypeKind::OptionalType));
+  const bool of_tensors =
+      kind == TypeKind::TensorType ||
+      (element && (element->kind() == TypeKind::TensorType || element->kind() == TypeKind::OptionalType));
   is_float_ = kind == TypeKind::FloatType || (element && element->kind() == TypeKind::FloatType);
   switch (value.kind) {
     case EBBTIDE_TENSOR:
@@ -118,7 +134,9 @@ Argument::Argument(const EbbtideValue& value, const c10::Argument& schema) {
       break;
     case EBBTIDE_TENSORS:
       tensors_.assign(value.integers, value.integers + value.count);
-      kind_ = !of_tensors ? Kind::kNumbersOfTensors : element->kind() == TypeKind::OptionalType ? Kind::kOptionalTensors : Kind::kTensors;
+      kind_ = !of_tensors                                 ? Kind::kNumbersOfTensors
+              : element->kind() == TypeKind::OptionalType ? Kind::kOptionalTensors
+                                                          : Kind::kTensors;
       break;
     case EBBTIDE_SCALAR:
       TORCH_CHECK(!of_tensors || kind == TypeKind::TensorType, "expected tensors");
@@ -155,7 +173,8 @@ c10::IValue Argument::Value(const std::vector<at::Tensor>& tensors, const double
       return constant_.isBool() ? c10::IValue(at::native::wrapped_scalar_tensor(at::Scalar(number))) : Number(number);
     }
     case Kind::kNumberOfTensor: return Number(at(tensors_[0]).item<double>());
-    case Kind::kNumbers: case Kind::kNumbersOfTensors: {
+    case Kind::kNumbers:
+    case Kind::kNumbersOfTensors: {
       std::vector<double> numbers;
       for (const int64_t n : scalars_) numbers.push_back(scalars[n]);
       for (const int64_t n : tensors_) numbers.push_back(at(n).item<double>());

@@ -21,7 +21,16 @@ class Argument {
   const std::vector<int64_t>& tensors() const { return tensors_; }
 
  private:
-  enum class Kind { kConstant, kTensor, kTensors, kOptionalTensors, kNumber, kNumbers, kNumberOfTensor, kNumbersOfTensors };
+  enum class Kind {
+    kConstant,
+    kTensor,
+    kTensors,
+    kOptionalTensors,
+    kNumber,
+    kNumbers,
+    kNumberOfTensor,
+    kNumbersOfTensors
+  };
   c10::IValue Number(double value) const { return is_float_ ? c10::IValue(value) : c10::IValue(at::Scalar(value)); }
 
   Kind kind_ = Kind::kConstant;

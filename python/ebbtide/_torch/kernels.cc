@@ -1,5 +1,5 @@
-// Torch's kernels for the engine: the ops of a graph through the dispatcher, below autograd, on storages whose memory the
-// engine decides about. Compiled for the torch of the user (torch_library.py); the border is run/kernels_abi.h.
+// Torch's kernels for the engine: the ops of a graph through the dispatcher, below autograd, on storages whose memory
+// the engine decides about. Compiled for the torch of the user (torch_library.py); the border is run/kernels_abi.h.
 //
 // The tensors of the graph are made once, by the first run of the ops that yield them, and kept: memory comes and goes
 // below them (Bind), so views need not be made again.
@@ -36,9 +36,9 @@ struct EbbtideKernelsProgram {
   };
   std::vector<Op> ops;
   std::vector<Tensor> shapes;
-  std::vector<int64_t> bytes, born;     // by storage
-  std::vector<at::Tensor> tensors;      // undefined: not made yet
-  std::vector<c10::Storage> storages;   // null: not made yet
+  std::vector<int64_t> bytes, born;    // by storage
+  std::vector<at::Tensor> tensors;     // undefined: not made yet
+  std::vector<c10::Storage> storages;  // null: not made yet
 };
 
 namespace ebbtide::torch_kernels {
@@ -51,7 +51,8 @@ void Nothing(void*) {}
 c10::DataPtr Borrowed(void* address) { return {address, address, &Nothing, c10::Device(c10::DeviceType::CPU)}; }
 
 c10::Storage NewStorage(int64_t bytes) {
-  return c10::Storage(c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), static_cast<size_t>(bytes), Borrowed(nullptr),
+  return c10::Storage(c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(),
+                                                            static_cast<size_t>(bytes), Borrowed(nullptr),
                                                             /*allocator=*/nullptr, /*resizable=*/false));
 }
 
@@ -60,8 +61,8 @@ void MakeTensor(Program& program, std::size_t n) {
   const Program::Tensor& shape = program.shapes[n];
   c10::Storage& storage = program.storages[static_cast<std::size_t>(shape.storage)];
   if (!storage) storage = NewStorage(program.bytes[static_cast<std::size_t>(shape.storage)]);
-  at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(c10::Storage(storage), c10::DispatchKeySet(c10::DispatchKey::CPU),
-                                                               c10::scalarTypeToTypeMeta(shape.dtype));
+  at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(
+      c10::Storage(storage), c10::DispatchKeySet(c10::DispatchKey::CPU), c10::scalarTypeToTypeMeta(shape.dtype));
   tensor.unsafeGetTensorImpl()->set_sizes_and_strides(shape.shape, shape.stride, shape.offset);
   program.tensors[n] = std::move(tensor);
 }
@@ -95,21 +96,31 @@ int32_t Create(const EbbtideProgram* graph, Program** out, char* error) {
       const EbbtideOp& op = graph->ops[i];
       const c10::OperatorHandle handle = c10::Dispatcher::singleton().findSchemaOrThrow(op.name, op.overload);
       const auto& schema = handle.schema().arguments();
-      TORCH_CHECK(schema.size() == op.argument_count, "op ", i, " (", op.name, "): ", op.argument_count, " arguments; expected ", schema.size());
+      TORCH_CHECK(schema.size() == op.argument_count, "op ", i, " (", op.name, "): ", op.argument_count,
+                  " arguments; expected ", schema.size());
       std::vector<Argument> arguments;
       for (std::size_t a = 0; a < schema.size(); ++a) {
         try {
           arguments.emplace_back(op.arguments[a], schema[a]);
         } catch (const c10::Error& e) {
-          TORCH_CHECK(false, "op ", i, " (", op.name, "), argument ", schema[a].name(), ": ", e.what_without_backtrace());
+          TORCH_CHECK(false, "op ", i, " (", op.name, "), argument ", schema[a].name(), ": ",
+                      e.what_without_backtrace());
         }
       }
-      program->ops.push_back({handle, std::move(arguments), {op.outputs, op.outputs + op.output_count}, op.is_forward != 0, op.only_views != 0});
+      program->ops.push_back({handle,
+                              std::move(arguments),
+                              {op.outputs, op.outputs + op.output_count},
+                              op.is_forward != 0,
+                              op.only_views != 0});
     }
     for (std::size_t i = 0; i < graph->tensor_count; ++i) {
       const EbbtideTensor& t = graph->tensors[i];
-      program->shapes.push_back({t.storage, ScalarTypeOf(t.dtype), {t.shape, t.shape + t.dimensions}, {t.stride, t.stride + t.dimensions},
-                                 t.offset, t.made != 0});
+      program->shapes.push_back({t.storage,
+                                 ScalarTypeOf(t.dtype),
+                                 {t.shape, t.shape + t.dimensions},
+                                 {t.stride, t.stride + t.dimensions},
+                                 t.offset,
+                                 t.made != 0});
     }
     program->bytes.assign(graph->storage_bytes, graph->storage_bytes + graph->storage_count);
     program->born.assign(graph->storage_born, graph->storage_born + graph->storage_count);
@@ -137,8 +148,8 @@ std::vector<at::Tensor> Results(const std::vector<c10::IValue>& stack) {
   return out;
 }
 
-int32_t Run(Program* program, int64_t number, const double* scalars, const EbbtideMemory* memory, EbbtideMade* made, size_t* made_count,
-            char* error) {
+int32_t Run(Program* program, int64_t number, const double* scalars, const EbbtideMemory* memory, EbbtideMade* made,
+            size_t* made_count, char* error) {
   *made_count = 0;
   const Program::Op& op = program->ops[static_cast<std::size_t>(number)];
   if (op.only_views) {
@@ -149,8 +160,9 @@ int32_t Run(Program* program, int64_t number, const double* scalars, const Ebbti
   return Guarded(error, [&] {
     const InMemory in_memory(memory);
     const at::AutoDispatchBelowADInplaceOrView below_autograd;
-    const c10::impl::ExcludeDispatchKeyGuard no_modes(c10::autocast_dispatch_keyset |
-                                                      c10::DispatchKeySet({c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot}));
+    const c10::impl::ExcludeDispatchKeyGuard no_modes(
+        c10::autocast_dispatch_keyset |
+        c10::DispatchKeySet({c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot}));
     const c10::AutoGradMode grad_mode(op.is_forward);
     std::vector<c10::IValue> stack;
     stack.reserve(op.arguments.size());
@@ -166,7 +178,8 @@ int32_t Run(Program* program, int64_t number, const double* scalars, const Ebbti
         for (std::size_t m = 0; m < *made_count; ++m) listed = listed || made[m].storage == static_cast<int64_t>(s);
         if (!listed) {
           const c10::Storage& storage = results[i].storage();
-          made[(*made_count)++] = {static_cast<int64_t>(s), const_cast<void*>(storage.data()), static_cast<int64_t>(storage.nbytes())};
+          made[(*made_count)++] = {static_cast<int64_t>(s), const_cast<void*>(storage.data()),
+                                   static_cast<int64_t>(storage.nbytes())};
           if (!program->storages[s]) program->storages[s] = storage;
         }
       }
@@ -183,7 +196,8 @@ void Bind(Program* program, int64_t storage, void* address) {
 void Pretend(Program* program, int64_t number) {
   for (const Argument& argument : program->ops[static_cast<std::size_t>(number)].arguments) {
     for (const int64_t n : argument.tensors()) {
-      if (n >= 0 && !program->tensors[static_cast<std::size_t>(n)].defined()) MakeTensor(*program, static_cast<std::size_t>(n));
+      if (n >= 0 && !program->tensors[static_cast<std::size_t>(n)].defined())
+        MakeTensor(*program, static_cast<std::size_t>(n));
     }
   }
 }
@@ -192,9 +206,11 @@ int32_t Attach(Program* program, int64_t number, void* storage_impl, char* error
   return Guarded(error, [&] {
     const std::size_t s = static_cast<std::size_t>(number);
     if (program->storages[s] && program->storages[s].unsafeGetStorageImpl() == storage_impl) return;
-    c10::Storage storage(c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(static_cast<c10::StorageImpl*>(storage_impl)));
+    c10::Storage storage(
+        c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(static_cast<c10::StorageImpl*>(storage_impl)));
     TORCH_CHECK(storage.device_type() == c10::DeviceType::CPU, "a tensor is on ", storage.device(), "; expected cpu");
-    TORCH_CHECK(static_cast<int64_t>(storage.nbytes()) == program->bytes[s], "a storage of ", storage.nbytes(), " bytes; expected ", program->bytes[s]);
+    TORCH_CHECK(static_cast<int64_t>(storage.nbytes()) == program->bytes[s], "a storage of ", storage.nbytes(),
+                " bytes; expected ", program->bytes[s]);
     program->storages[s] = std::move(storage);
     for (std::size_t n = 0; n < program->shapes.size(); ++n) {
       if (program->shapes[n].storage != number) continue;
@@ -258,8 +274,18 @@ void RandomLoad(const void* from) {
   generator.set_state(state);
 }
 
-constexpr EbbtideKernels kKernels{EBBTIDE_KERNELS_VERSION, Create, Destroy, Run,       Bind,       Pretend,
-                                  Attach,                  Address, Move,   MoveOut,   RandomBytes, RandomSave,
+constexpr EbbtideKernels kKernels{EBBTIDE_KERNELS_VERSION,
+                                  Create,
+                                  Destroy,
+                                  Run,
+                                  Bind,
+                                  Pretend,
+                                  Attach,
+                                  Address,
+                                  Move,
+                                  MoveOut,
+                                  RandomBytes,
+                                  RandomSave,
                                   RandomLoad};
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Torch's CPU memory while the engine runs an op on this thread: what the engine gives. At all other times, torch's own.
+// Torch's CPU memory while the engine runs an op on this thread: what the engine gives. At all other times, torch's
+// own.
 #pragma once
 
 #include "run/kernels_abi.h"
