@@ -53,6 +53,13 @@ std::string MessageOf(const CLI::ParseError& error) {
     if (text.find("flag override") != std::string::npos) return "--" + name + ": expected no value";  // --json=5
     return name + ": expected a value, found none";
   }
+  if (dynamic_cast<const CLI::ConversionError*>(&error) != nullptr) {  // "Could not convert: --time-limit = x"
+    const std::string text = error.what();
+    const std::size_t name = text.find("--"), value = text.find(" = ");
+    if (name < value && value != std::string::npos) {
+      return text.substr(name, value - name) + ": expected a number, found " + text.substr(value + 3);
+    }
+  }
   return error.what();
 }
 

@@ -2,11 +2,15 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
+#include <system_error>
 
 #include "base/file.h"
+#include "base/nearest.h"
 #include "report/text.h"
 
 namespace ebbtide::cli {
@@ -19,9 +23,23 @@ void PrintLine(std::string_view line) {
 
 }  // namespace
 
-Status CheckOutput(const OutputFlags& flags) {
-  if (flags.output.empty() || flags.output.ends_with(".json") || flags.output.ends_with(".txt")) return {};
-  return Fail("-o {}: expected a name that ends in .json or .txt", flags.output);
+Status CheckFile(const std::string& file, const std::vector<std::string>& suffixes) {
+  const auto ends = [&](const std::string& suffix) { return file.ends_with(suffix); };
+  if (std::none_of(suffixes.begin(), suffixes.end(), ends)) {
+    return Fail("-o {}: expected a name that ends in {}", file, JoinWithOr(suffixes));
+  }
+  std::error_code error;
+  const auto status = std::filesystem::status(file, error);
+  // Pipes and devices are opened once only, to be written.
+  const bool replaced = !std::filesystem::exists(status) || std::filesystem::is_regular_file(status) ||
+                        std::filesystem::is_directory(status);
+  if (!replaced) return {};
+  if (const auto writer = FileWriter::Create(file); !writer) return Fail("-o {}", writer.error().message);
+  return {};
+}
+
+Status CheckOutput(const OutputFlags& flags, const std::vector<std::string>& suffixes) {
+  return flags.output.empty() ? Status{} : CheckFile(flags.output, suffixes);
 }
 
 Status Emit(const OutputFlags& flags, const report::Json& result, const TextFor& text) {

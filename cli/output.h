@@ -4,6 +4,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "cli/common_flags.h"
@@ -18,8 +19,9 @@ using TextFor = std::function<std::string(const report::Terminal&)>;
 // Plain text of a file: as wide as documents are, without colours.
 inline constexpr report::Terminal kTextFile{.interactive = false, .color = false, .unicode = true, .width = 100};
 
-// Refuses a FILE of -o that we would not know how to write, before the work is done.
-Status CheckOutput(const OutputFlags& flags);
+// Refuses a FILE of -o that ends in none of `suffixes` or that could not be written, before the work is done.
+Status CheckFile(const std::string& file, const std::vector<std::string>& suffixes);
+Status CheckOutput(const OutputFlags& flags, const std::vector<std::string>& suffixes = {".json", ".txt"});
 
 // Writes the file of -o, if any, then the object (--json) or the text to standard output.
 Status Emit(const OutputFlags& flags, const report::Json& result, const TextFor& text);

@@ -47,9 +47,8 @@ Result<int> RunPack(const PackFlags& flags) {
   const bool csv = flags.file.ends_with(".csv") || flags.file.ends_with(".csv.gz");
   OutputFlags output = flags.output;
   if (!csv) output.output = flags.file;
-  if (!csv && !CheckOutput(output)) {
-    return Fail("-o {}: expected a name that ends in .csv, .json or .txt", flags.file);
-  }
+  if (!flags.file.empty())
+    EBB_RETURN_IF_ERROR(CheckFile(flags.file, {flags.file.ends_with(".gz") ? ".csv.gz" : ".csv", ".json", ".txt"}));
   EBB_ASSIGN_OR_RETURN(alloc::PackOptions options, OptionsOf(flags));
   EBB_ASSIGN_OR_RETURN(const alloc::PackInstance instance, alloc::ReadPackInstance(flags.instance));
   if (const Status status = alloc::CheckPackItems(instance.items, options.alignment); !status) {

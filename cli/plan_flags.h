@@ -29,6 +29,9 @@ void AddPlanFlags(CLI::App& verb, PlanFlags& flags);
 // Tensors of a framework begin at multiples of 512 bytes; steps that others have measured are taken byte by byte.
 Bytes AlignmentOf(const TrainingGraph& graph);
 
+// What can be wrong with the flags, before there is a graph.
+Status CheckPlanFlags(const PlanFlags& flags);
+
 // What planning begins with.
 struct PlanningTask {
   TrainingGraph graph;

@@ -1,16 +1,17 @@
-# ebbtide_embed_page(<target>): makes report/page_texts.h, the parts of src/report/page, so that the program needs no
-# files beside it.
+# ebbtide_embed_page(<target>): makes report/page_texts.h, the files of src/report/page (plan.js is kPlanJs), so that the
+# program needs no files beside it.
 function(ebbtide_embed_page target)
   set(folder ${PROJECT_SOURCE_DIR}/src/report/page)
-  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
-               ${folder}/page.html ${folder}/page.css ${folder}/page.js)
-  foreach(part IN ITEMS html css js)
-    file(READ ${folder}/page.${part} page_${part})
-  endforeach()
   set(text "// Made from src/report/page by cmake/EmbedPage.cmake.\n#pragma once\n\nnamespace ebbtide::report {\n\n")
-  string(APPEND text "inline constexpr char kPageHtml[] = R\"page(${page_html})page\";\n")
-  string(APPEND text "inline constexpr char kPageCss[] = R\"page(${page_css})page\";\n")
-  string(APPEND text "inline constexpr char kPageJs[] = R\"page(${page_js})page\";\n")
+  foreach(file IN ITEMS page.html page.css page.js plan.html plan.css plan.js words.js)
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${folder}/${file})
+    file(READ ${folder}/${file} content)
+    string(REGEX MATCH "^(.)([a-z]*)[.](.)([a-z]*)$" matched ${file})
+    string(TOUPPER "${CMAKE_MATCH_1}" name)
+    string(TOUPPER "${CMAKE_MATCH_3}" kind)
+    string(APPEND text
+           "inline constexpr char k${name}${CMAKE_MATCH_2}${kind}${CMAKE_MATCH_4}[] = R\"page(${content})page\";\n")
+  endforeach()
   string(APPEND text "\n}  // namespace ebbtide::report\n")
   file(GENERATE OUTPUT ${EBBTIDE_GENERATED}/report/page_texts.h CONTENT "${text}")
   target_include_directories(${target} PRIVATE ${EBBTIDE_GENERATED})

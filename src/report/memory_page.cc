@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <array>
 #include <numeric>
-#include <string_view>
 #include <unordered_map>
 
 #include "report/json.h"
+#include "report/page.h"
 #include "report/page_texts.h"
 
 namespace ebbtide::report {
@@ -18,40 +18,6 @@ constexpr std::size_t kListed = 2000;  // allocations that can be pointed at, by
 constexpr std::size_t kListedNearPeak = 1500;  // the same in the picture of the window around the peak
 constexpr std::size_t kListedAtPeak = 200;     // and those that are live at the peak, by size
 constexpr std::int64_t kWindow = 1500;         // events that can be seen one by one, before and behind the peak
-
-void ReplaceOnce(std::string& text, std::string_view mark, std::string_view with) {
-  if (const std::size_t at = text.find(mark); at != std::string::npos) text.replace(at, mark.size(), with);
-}
-
-std::string EscapeHtml(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '&') {
-      out += "&amp;";
-    } else if (c == '<') {
-      out += "&lt;";
-    } else if (c == '>') {
-      out += "&gt;";
-    } else {
-      out += c;
-    }
-  }
-  return out;
-}
-
-// JSON inside a script element must not hold what ends one.
-std::string EscapeScript(const std::string& json) {
-  std::string out;
-  out.reserve(json.size());
-  for (const char c : json) {
-    if (c == '<') {
-      out += "\\u003c";
-    } else {
-      out += c;
-    }
-  }
-  return out;
-}
 
 // Which allocations are listed one by one.
 std::vector<bool> Listed(const MemoryTimeline& timeline, std::int64_t peak, EventRange window) {
@@ -194,13 +160,11 @@ Json DataOf(const MemoryTimeline& timeline) {
 }  // namespace
 
 std::string MemoryPage(const MemoryTimeline& timeline) {
-  const std::string json = DataOf(timeline).dump(-1, ' ', false, Json::error_handler_t::replace);
-  std::string page = kPageHtml;
-  ReplaceOnce(page, "@css@", kPageCss);
-  ReplaceOnce(page, "@js@", kPageJs);
-  ReplaceOnce(page, "@data@", EscapeScript(json));  // may hold any text, but stands behind the title's mark
-  ReplaceOnce(page, "@title@", EscapeHtml(timeline.title) + " · memory");
-  return page;
+  return FillPage({.html = kPageHtml,
+                   .css = kPageCss,
+                   .js = std::string(kWordsJs) + kPageJs,
+                   .title = timeline.title + " · memory",
+                   .data = DataOf(timeline)});
 }
 
 }  // namespace ebbtide::report

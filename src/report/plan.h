@@ -1,11 +1,11 @@
 // What `ebbtide plan` and `ebbtide simulate` show.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "plan/make_plan.h"
+#include "plan/pareto.h"
 #include "report/json.h"
 #include "report/terminal.h"
 
@@ -25,12 +25,13 @@ struct PlanResult {
   Bytes budget = 0;
   const TrainingGraph* graph = nullptr;
   const sim::Workload* workload = nullptr;
-  plan::Planned planned;
+  plan::Planned planned;  // its outcome has the timeline
   plan::Minimum minimum;
   Nanos plain_time = 0;
   Bytes plain_peak = 0;
-  Nanos lower_bound = 0;
-  std::vector<PolicyOutcome> compared;  // with --compare
+  Nanos lower_bound = 0;                  // 0: not worked out
+  std::vector<PolicyOutcome> compared;    // with --compare
+  std::vector<plan::ParetoPoint> pareto;  // with --pareto, the largest budget first
 
   bool feasible() const { return planned.plan.has_value(); }
 };
@@ -38,15 +39,11 @@ struct PlanResult {
 Json PlanJson(const PlanResult& result);
 std::string PlanText(const PlanResult& result, const Terminal& terminal);
 
-// Of a plan that is valid: one that is not is bad input.
-struct SimulateResult {
-  std::string model;
-  std::string plan;  // the file
-  const plan::Plan* details = nullptr;
-  sim::Outcome outcome;
-  Bytes peak = 0;  // one past the highest address, whatever the plan says of itself
-};
-Json SimulateJson(const SimulateResult& result);
-std::string SimulateText(const SimulateResult& result);
+// Why there is no plan, and what would work; empty where there is one.
+std::vector<std::string> InfeasibleLines(const PlanResult& result);
+
+// Of a plan that is valid: one that is not is bad input. The plan's time and peak are those of the replay.
+Json SimulateJson(const std::string& file, const PlanResult& replayed);
+std::string SimulateText(const PlanResult& replayed, const Terminal& terminal);
 
 }  // namespace ebbtide::report

@@ -30,9 +30,10 @@ std::vector<std::int64_t> Stretch(const std::vector<std::int64_t>& samples, std:
   return out;
 }
 
-std::vector<std::string> Plot(const std::vector<std::int64_t>& samples, int height, const Terminal& terminal) {
+std::vector<std::string> Plot(const std::vector<std::int64_t>& samples, int height, const Terminal& terminal,
+                              std::int64_t top) {
   const auto& ramp = terminal.unicode ? kBlocks : kAscii;
-  const std::int64_t largest = samples.empty() ? 0 : *std::max_element(samples.begin(), samples.end());
+  const std::int64_t largest = top > 0 || samples.empty() ? top : *std::max_element(samples.begin(), samples.end());
   std::vector<std::string> lines(static_cast<std::size_t>(height));
   for (const std::int64_t sample : samples) {
     int eighths = 0;

@@ -16,8 +16,9 @@ std::vector<std::int64_t> SampleMaxima(const std::vector<std::int64_t>& values, 
 // The samples repeated, as evenly as can be, until there are `width`: a short series fills the terminal too.
 std::vector<std::int64_t> Stretch(const std::vector<std::int64_t>& samples, std::size_t width);
 
-// `height` lines from the top down, one character per sample, scaled from 0 to the largest sample. A sample that is
-// not 0 shows. One line is a sparkline.
-std::vector<std::string> Plot(const std::vector<std::int64_t>& samples, int height, const Terminal& terminal);
+// `height` lines from the top down, one character per sample, scaled from 0 to `top`, or to the largest sample where
+// `top` is 0. A sample that is not 0 shows. One line is a sparkline.
+std::vector<std::string> Plot(const std::vector<std::int64_t>& samples, int height, const Terminal& terminal,
+                              std::int64_t top = 0);
 
 }  // namespace ebbtide::report

@@ -1,9 +1,6 @@
 // Memory over time, drawn from the data in the page. Time is counted in events; `samples` holds, for a few thousand
 // moments, what is too small to be listed by category; `big` lists the rest as [begin, end, bytes, category, name, stack].
-"use strict";
-(() => {
-  const data = JSON.parse(document.getElementById("data").textContent);
-  const byId = (id) => document.getElementById(id);
+{
   const canvas = byId("chart"), tooltip = byId("tooltip"), cursor = byId("cursor"), selection = byId("selection");
   const categories = data.categories, at = data.samples.at, rest = data.samples.rest, counts = data.samples.counts;
   const big = data.big, marks = data.marks;
@@ -12,26 +9,6 @@
 
   // ---- Words
 
-  const element = (name, className, text) => {
-    const node = document.createElement(name);
-    if (className) node.className = className;
-    if (text !== undefined) node.textContent = text;
-    return node;
-  };
-  const formatBytes = (bytes) => {
-    const units = ["B", "KiB", "MiB", "GiB", "TiB"];
-    let unit = 0, value = bytes;
-    while (Math.abs(value) >= 1024 && unit < units.length - 1) { value /= 1024; ++unit; }
-    return unit === 0 ? `${value} B` : `${value.toFixed(2)} ${units[unit]}`;
-  };
-  const count = (number) => number.toLocaleString("en-US");
-  const share = (part, whole) => whole > 0 ? `${(100 * part / whole).toFixed(part / whole < 0.0995 ? 1 : 0)} %` : "";
-  const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
-  const dot = (category) => {
-    const node = element("i", "dot");
-    node.style.background = `var(--${category})`;
-    return node;
-  };
   const text = (index) => index >= 0 ? data.texts[index] : "";
   // The mark that an event leads to: marks stand at the end of what they name.
   const markAt = (event) => { const m = marks.find(([end]) => event < end); return m ? m[1] : ""; };
@@ -104,16 +81,8 @@
     }
     return [...new Set(moments)].sort((a, b) => a - b);
   };
-  const niceStep = (most, lines) => {
-    const unit = most >= 2 ** 31 ? 2 ** 30 : most >= 2 ** 21 ? 2 ** 20 : most >= 2 ** 11 ? 2 ** 10 : 1;
-    const rough = most / unit / lines, power = 10 ** Math.floor(Math.log10(Math.max(rough, 1e-9)));
-    const nice = [1, 2, 5, 10].find((n) => n * power >= rough) * power;
-    return [nice * unit, unit];
-  };
-
   const drawGrid = (ctx, width, height) => {
     const [step, unit] = niceStep(frame.top, 5);
-    const name = { [2 ** 30]: "GiB", [2 ** 20]: "MiB", [2 ** 10]: "KiB", 1: "B" }[unit];
     ctx.font = "12px system-ui, sans-serif";
     ctx.textAlign = "right";
     ctx.textBaseline = "middle";
@@ -122,7 +91,7 @@
       ctx.strokeStyle = color("grid");
       ctx.beginPath(); ctx.moveTo(MARGIN.left, line); ctx.lineTo(width - MARGIN.right, line); ctx.stroke();
       ctx.fillStyle = color("faint");
-      ctx.fillText(`${+(bytes / unit).toFixed(2)} ${name}`, MARGIN.left - 8, line);
+      ctx.fillText(`${+(bytes / unit).toFixed(2)} ${unitName(unit)}`, MARGIN.left - 8, line);
     }
   };
   const drawMarks = (ctx, width, height) => {
@@ -283,14 +252,6 @@
     nodes.push(element("div", "now", `${step ? step + ", " : ""}event ${count(event)}: ${formatBytes(allocated)} allocated, ${formatBytes(reserved)} reserved`));
     return nodes;
   };
-  const showTooltip = (nodes, clientX, clientY) => {
-    tooltip.replaceChildren(...nodes);
-    tooltip.hidden = false;
-    const box = tooltip.getBoundingClientRect();
-    const left = clientX + 16 + box.width > innerWidth ? clientX - 16 - box.width : clientX + 16;
-    tooltip.style.left = `${Math.max(4, left)}px`;
-    tooltip.style.top = `${Math.max(4, Math.min(clientY + 14, innerHeight - box.height - 8))}px`;
-  };
   let dragFrom = null;
   const inside = (event) => {
     const box = canvas.getBoundingClientRect();
@@ -368,18 +329,6 @@
       return tr;
     }));
   };
-  const figure = (label, value, note, filled) => {
-    const node = element("div", "figure");
-    node.append(element("div", "label", label), element("div", "value", value));
-    if (filled !== undefined) {
-      const meter = element("div", filled > 0.97 ? "meter full" : "meter"), bar = element("i");
-      bar.style.width = `${Math.min(100, 100 * filled)}%`;
-      meter.append(bar);
-      node.append(meter);
-    }
-    if (note) node.append(element("div", "note", note));
-    return node;
-  };
   const fill = () => {
     byId("title").textContent = data.title;
     byId("subtitle").textContent = data.subtitle;
@@ -410,15 +359,9 @@
     }
     canvas.setAttribute("aria-label", `Memory over time; peak reserved ${formatBytes(data.peakReserved)}`);
   };
-  byId("theme").addEventListener("click", () => {
-    const root = document.documentElement, dark = matchMedia("(prefers-color-scheme: dark)").matches;
-    const now = root.dataset.theme || (dark ? "dark" : "light");
-    root.dataset.theme = now === "dark" ? "light" : "dark";
-    draw();
-  });
   fill();
   choose(data.peak);
   draw();
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+  onTheme(draw);
   new ResizeObserver(() => { if (canvas.clientWidth) draw(); }).observe(byId("plot"));
-})();
+}

@@ -1,0 +1,64 @@
+#include "cli/progress.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <numeric>
+
+#include "report/text.h"
+
+namespace ebbtide::cli {
+namespace {
+
+constexpr auto kInterval = std::chrono::milliseconds(100);
+constexpr int kBar = 24;
+
+void Write(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stderr); }
+
+std::string Bar(double share, bool unicode) {
+  const int full = std::clamp(static_cast<int>(share * kBar), 0, kBar);
+  std::string out;
+  for (int i = 0; i < kBar; ++i) out += i < full ? (unicode ? "━" : "#") : (unicode ? "╌" : "-");
+  return out;
+}
+
+}  // namespace
+
+Progress::Progress(const OutputFlags& flags)
+    : terminal_(report::DescribeTerminal(STDERR_FILENO)), visible_(terminal_.interactive && !flags.quiet) {}
+
+Progress::~Progress() { Erase(); }
+
+void Progress::Begin(std::string what, std::size_t parts) {
+  const std::lock_guard lock(mutex_);
+  what_ = std::move(what);
+  shares_.assign(parts, 0.0);
+  if (visible_) Draw("");
+}
+
+void Progress::Show(double share, const std::string& note, std::size_t part) {
+  const std::lock_guard lock(mutex_);
+  if (part < shares_.size()) shares_[part] = std::max(shares_[part], share);
+  if (visible_ && Clock::now() - drawn_ >= kInterval) Draw(note);
+}
+
+void Progress::Erase() {
+  const std::lock_guard lock(mutex_);
+  if (columns_ > 0) Write("\r" + std::string(static_cast<std::size_t>(columns_), ' ') + "\r");
+  columns_ = 0;
+}
+
+void Progress::Draw(const std::string& note) {
+  drawn_ = Clock::now();
+  const double share = std::accumulate(shares_.begin(), shares_.end(), 0.0) / static_cast<double>(shares_.size());
+  std::string line = fmt::format("{} {} {:3.0f} %", what_, Bar(share, terminal_.unicode), 100 * share);
+  if (!note.empty()) line += "  " + note;
+  line = report::Shorten(report::Printable(line), terminal_.width - 1, terminal_.unicode);
+  const int columns = report::Columns(line);
+  Write("\r" + report::PadRight(line, columns_));
+  columns_ = columns;
+}
+
+}  // namespace ebbtide::cli
