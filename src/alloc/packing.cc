@@ -19,7 +19,7 @@ constexpr Bytes kMostBytes = Bytes{1} << 62;
 
 // What comes first, most first: t the bytes of its fullest section, w its life, a life x size, z its size, s its start.
 using Keys = std::string_view;
-constexpr Keys kFirstFitOrders[] = {"wz", "tw", "aw", "zw", "twa", "ws", "sw"};
+constexpr Keys kFirstFitOrders[] = {"aw", "wz", "tw", "zw", "twa", "ws", "sw"};
 constexpr Keys kSearchOrders[] = {"twa", "taw", "wat", "awt", "wta", "atw", "zwt", "tzw", "wzt", "swz"};
 
 // Blocks of the fullest sections are placed first, then those of the next level: shares of the peak. What is hard is
@@ -103,7 +103,7 @@ class Packer {
 
   void FirstPasses() {
     const bool many = blocks_.all.size() > kMostRepaired;
-    for (const Keys keys : std::span(kFirstFitOrders).first(many ? 2 : std::size(kFirstFitOrders))) {
+    for (const Keys keys : std::span(kFirstFitOrders).first(many ? 3 : std::size(kFirstFitOrders))) {
       std::vector<int> order = Everything();
       Sort(order, keys, 0);
       std::vector<Bytes> offsets(order.size(), kUnplaced);

@@ -52,8 +52,13 @@ bool Contains(const std::vector<TensorId>& ids, TensorId id) {
 
 class Roofline {
  public:
-  Roofline(const TrainingGraph& graph, const Op& op, const DeviceProfile& profile)
-      : graph_(graph), op_(op), profile_(profile), family_(FamilyOf(op.kind)), efficiency_(EfficiencyOf(family_)) {}
+  Roofline(const TrainingGraph& graph, const Op& op, const DeviceProfile& profile, const OpTimeOptions& options)
+      : graph_(graph),
+        op_(op),
+        profile_(profile),
+        options_(options),
+        family_(FamilyOf(op.kind)),
+        efficiency_(EfficiencyOf(family_)) {}
 
   // In seconds, without the launch.
   double Seconds() const {
@@ -212,9 +217,9 @@ class Roofline {
     const auto columns = static_cast<double>(backward ? weight[1] : weight[0]) / (backward ? 1 : convolution->groups);
     const double utilisation = Utilisation(convolution->groups, rows, columns, 0);
     const double direct = Flops() / (peak * utilisation);
-    const bool winograd = ArithmeticType() == DType::kFloat32 && !UsesTf32(true) && convolution->plain &&
-                          convolution->groups == 1 && weight.size() == 4 && weight[2] == 3 && weight[3] == 3 &&
-                          std::min(weight[0], weight[1]) >= kFewestWinogradChannels;
+    const bool winograd = options_.winograd && ArithmeticType() == DType::kFloat32 && !UsesTf32(true) &&
+                          convolution->plain && convolution->groups == 1 && weight.size() == 4 && weight[2] == 3 &&
+                          weight[3] == 3 && std::min(weight[0], weight[1]) >= kFewestWinogradChannels;
     return winograd ? std::min(direct, WinogradSeconds(*convolution, backward, utilisation)) : direct;
   }
 
@@ -236,6 +241,7 @@ class Roofline {
   const TrainingGraph& graph_;
   const Op& op_;
   const DeviceProfile& profile_;
+  const OpTimeOptions& options_;
   const OpFamily family_;
   const FamilyEfficiency& efficiency_;
 };
@@ -250,20 +256,21 @@ bool IsView(const TrainingGraph& graph, const Op& op) {
   });
 }
 
-Nanos ModelledTime(const TrainingGraph& graph, const Op& op, const DeviceProfile& profile) {
+Nanos ModelledTime(const TrainingGraph& graph, const Op& op, const DeviceProfile& profile,
+                   const OpTimeOptions& options) {
   if (IsView(graph, op)) return 0;
-  const Roofline roofline(graph, op, profile);
+  const Roofline roofline(graph, op, profile, options);
   const double nanos = roofline.Seconds() * 1e9 + roofline.Launches() * static_cast<double>(profile.launch_latency);
   // Sums of times over a graph stay within 64 bits.
   constexpr double kLongest = 1e15;
   return std::isfinite(nanos) ? std::llround(std::min(nanos, kLongest)) : static_cast<Nanos>(kLongest);
 }
 
-std::vector<Nanos> OpTimes(const TrainingGraph& graph, const DeviceProfile& profile) {
+std::vector<Nanos> OpTimes(const TrainingGraph& graph, const DeviceProfile& profile, const OpTimeOptions& options) {
   const bool timed = std::any_of(graph.ops.begin(), graph.ops.end(), [](const Op& op) { return op.time > 0; });
   std::vector<Nanos> times;
   times.reserve(graph.ops.size());
-  for (const Op& op : graph.ops) times.push_back(timed ? op.time : ModelledTime(graph, op, profile));
+  for (const Op& op : graph.ops) times.push_back(timed ? op.time : ModelledTime(graph, op, profile, options));
   return times;
 }
 

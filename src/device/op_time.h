@@ -46,8 +46,13 @@ OpFamily FamilyOf(std::string_view kind);
 // Yields views of its inputs and changes nothing.
 bool IsView(const TrainingGraph& graph, const Op& op);
 
+struct OpTimeOptions {
+  bool winograd = true;  // cuDNN has it from version 5 on
+};
+
 // Modelled, whatever op.time says. 0 for views and for what only allocates.
-Nanos ModelledTime(const TrainingGraph& graph, const Op& op, const DeviceProfile& profile);
+Nanos ModelledTime(const TrainingGraph& graph, const Op& op, const DeviceProfile& profile,
+                   const OpTimeOptions& options = {});
 
 // Its own time where it has one.
 inline Nanos OpTime(const TrainingGraph& graph, const Op& op, const DeviceProfile& profile) {
@@ -55,6 +60,6 @@ inline Nanos OpTime(const TrainingGraph& graph, const Op& op, const DeviceProfil
 }
 
 // Of every op. In a graph that brings times (some op has one), all are taken as they are, also those of 0.
-std::vector<Nanos> OpTimes(const TrainingGraph& graph, const DeviceProfile& profile);
+std::vector<Nanos> OpTimes(const TrainingGraph& graph, const DeviceProfile& profile, const OpTimeOptions& options = {});
 
 }  // namespace ebbtide

@@ -398,9 +398,14 @@ Nanos BoundFromProgram(const Problem& problem, const BoundOptions& options) {
   std::size_t moments = options.moments;
   if (moments == 0) {
     const std::size_t most = problem.limits.may_swap ? kMostWithSwaps : kMostPresences;
-    for (moments = problem.limits.may_swap ? 10 : 24; moments > 4; --moments) {
-      if (Program(problem, options, moments).Size() <= most) break;
+    const std::size_t fewest = 4;
+    std::size_t size = 0;
+    for (moments = problem.limits.may_swap ? 10 : 24; moments >= fewest; --moments) {
+      size = Program(problem, options, moments).Size();
+      if (size <= most) break;
     }
+    if (size > 2 * most) return problem.clock.back();  // the limit from single moments has to do
+    moments = std::max(moments, fewest);
   }
   return Program(problem, options, moments).Run();
 }

@@ -8,7 +8,7 @@ namespace {
 // Rollouts of large graphs take longer: as many as make a search of a few seconds.
 std::int64_t DefaultEvaluations(const sim::Workload& workload) {
   const auto ops = static_cast<std::int64_t>(std::max<std::size_t>(workload.ops(), 1));
-  return std::clamp<std::int64_t>(2'500'000 / ops, 64, 6000);
+  return std::clamp<std::int64_t>(2'500'000 / ops, 32, 6000);
 }
 
 }  // namespace
@@ -28,8 +28,11 @@ PolicyResult RunHome(const PolicyInput& input) {
       best = sim::Simulate(*input.problem.workload, *out.schedule, input.problem.link).time;
     }
   }
-  // Where a simple rule does better, its schedule is taken.
+  // Where a simple rule does better, its schedule is taken. Those that look at every storage for each they give up are
+  // too slow on large graphs.
+  constexpr std::size_t kLarge = 20'000;
   for (const auto rule : {RunNone, RunDtr, RunCapuchin, RunSuperNeurons, RunCheckpointSqrt, RunVdnnDyn}) {
+    if (input.problem.workload->ops() > kLarge && (rule == RunDtr || rule == RunCapuchin)) continue;
     PolicyResult other = rule(input);
     if (!other.schedule) continue;
     const Nanos time = sim::Simulate(*input.problem.workload, *other.schedule, input.problem.link).time;

@@ -67,8 +67,8 @@ Planned MakePlan(const TrainingGraph& graph, const Problem& problem, const Polic
       Finish(graph, problem, std::move(plan), out);
       return out;
     }
-    // A little less; what was found is a good place to go on from.
-    asked.limits.budget -= std::max(plan.peak - problem.limits.budget, problem.limits.budget / 1000);
+    // A little less, and more so each time; what was found is a good place to go on from.
+    asked.limits.budget -= std::max(plan.peak - problem.limits.budget, (problem.limits.budget / 1000) << i);
     if (result.preferences) options.start = {*std::move(result.preferences)};
   }
   // Where the search comes to nothing, what needs least memory may still fit.

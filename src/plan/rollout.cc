@@ -174,7 +174,8 @@ bool Rollout::IsFirst() {
 }
 
 bool Rollout::GiveUpOne() {
-  constexpr Index kStale = 32;  // steps after which victims are chosen anew
+  // Steps after which victims are chosen anew; looking through many idle storages takes longer.
+  const auto stale = static_cast<Index>(std::max<std::size_t>(32, idle_.size() / 16));
   while (first_leaving_ < leaving_.size()) {
     const Index s = leaving_[first_leaving_];
     if (is_leaving_[s] && idle_place_[s] != kNone && machine_.OnHost(s)) break;
@@ -187,7 +188,7 @@ bool Rollout::GiveUpOne() {
     GiveUp(leaver);
     return true;
   }
-  if (machine_.steps() > victims_from_ + kStale) victims_.clear();
+  if (machine_.steps() > victims_from_ + stale) victims_.clear();
   while (!victims_.empty() && !IsFirst()) {
   }
   if (victims_.empty()) PickVictims();

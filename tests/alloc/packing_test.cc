@@ -8,8 +8,10 @@
 #include <cstdlib>
 #include <filesystem>
 #include <limits>
+#include <numeric>
 
 #include "alloc/packing_csv.h"
+#include "alloc/packing_steps.h"
 
 namespace ebbtide::alloc {
 namespace {
@@ -145,6 +147,44 @@ RC_GTEST_PROP(PackingLaws, SmallPuzzlesAreSolved, ()) {
   std::vector<PackItem> items;
   for (const Piece& piece : pieces) items.push_back({piece.from, piece.to, piece.high - piece.low});
   RC_ASSERT(Pack(items).height == 64);
+}
+
+// The lowest place at which a block meets none of those that are placed: 0 or right above one of them.
+Bytes LowestPlace(const Blocks& blocks, const std::vector<Bytes>& offsets, const Block& block) {
+  Bytes lowest = std::numeric_limits<Bytes>::max();
+  std::vector<Bytes> tops = {0};
+  for (std::size_t i = 0; i < offsets.size(); ++i) {
+    if (offsets[i] != kUnplaced) tops.push_back(offsets[i] + blocks.all[i].size);
+  }
+  for (const Bytes at : tops) {
+    bool free = true;
+    for (std::size_t i = 0; i < offsets.size(); ++i) {
+      const bool apart = offsets[i] >= at + block.size || at >= offsets[i] + blocks.all[i].size;
+      if (offsets[i] != kUnplaced && blocks.all[i].Meets(block) && !apart) free = false;
+    }
+    if (free) lowest = std::min(lowest, at);
+  }
+  return lowest;
+}
+
+RC_GTEST_PROP(PackingLaws, FirstFitTakesTheLowestPlace, ()) {
+  const int count = *rc::gen::inRange(1, 400);
+  std::vector<PackItem> items;
+  for (int i = 0; i < count; ++i) {
+    const std::int64_t from = *rc::gen::inRange(0, 60);
+    items.push_back({from, from + 1 + *rc::gen::inRange(0, 20), *rc::gen::inRange(1, 9)});
+  }
+  const Blocks blocks = MakeBlocks(items, 1);
+  std::vector<int> order(items.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::vector<Bytes> offsets(items.size(), kUnplaced), expected = offsets;
+  for (const int i : order)
+    expected[static_cast<std::size_t>(i)] = LowestPlace(blocks, expected, blocks.all[static_cast<std::size_t>(i)]);
+  // Some are given, the rest is placed: the given must not be moved, and the rest goes beside them.
+  const int given = *rc::gen::inRange(0, count);
+  std::copy_n(expected.begin(), given, offsets.begin());
+  FirstFit(blocks, std::span(order).subspan(static_cast<std::size_t>(given)), offsets);
+  RC_ASSERT(offsets == expected);
 }
 
 TEST(PackCsv, ReadsAndWrites) {
