@@ -220,7 +220,7 @@ Json DataOf(const PlanResult& result) {
 std::string PlanPage(const PlanResult& result) {
   return FillPage({.html = kPlanHtml,
                    .css = std::string(kPageCss) + kPlanCss,
-                   .js = std::string(kWordsJs) + kPlanJs,
+                   .js = std::string(kWordsJs) + kTimelineJs + kCurveJs + kPlanJs,
                    .title = result.model + " · plan",
                    .data = DataOf(result)});
 }

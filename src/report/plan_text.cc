@@ -108,24 +108,25 @@ std::string Curve(const PlanResult& result, const Terminal& terminal) {
 
 std::string Pareto(const PlanResult& result, const Terminal& terminal) {
   if (result.pareto.empty()) return "";
-  Table table({{"budget", Align::kRight},
-               {"of plain", Align::kRight},
-               {"iteration", Align::kRight},
-               {"slowdown", Align::kRight},
-               {"bound", Align::kRight},
-               {"gap", Align::kRight},
-               {""}});
+  const bool bounded = std::ranges::any_of(result.pareto, [](const auto& point) { return point.lower_bound > 0; });
+  std::vector<Column> columns{{"budget", Align::kRight},
+                              {"of plain", Align::kRight},
+                              {"iteration", Align::kRight},
+                              {"slowdown", Align::kRight}};
+  if (bounded) columns.insert(columns.end(), {{"bound", Align::kRight}, {"gap", Align::kRight}});
+  columns.push_back({""});
+  Table table(columns);
   for (const plan::ParetoPoint& point : result.pareto) {
     std::vector<std::string> cells{FormatBytes(point.budget), Percent(Ratio(point.budget, result.plain_peak))};
     if (point.feasible()) {
-      const Nanos time = point.planned->plan->time;
+      const Nanos time = point.planned->plan->time, bound = point.lower_bound;
       cells.insert(cells.end(), {FormatTime(time), FormatSlowdown(time, result.plain_time)});
-      const bool bounded = point.lower_bound > 0;
-      cells.push_back(bounded ? FormatSlowdown(point.lower_bound, result.plain_time) : "");
-      cells.push_back(bounded ? Percent(Ratio(time, point.lower_bound) - 1) : "");
+      if (bounded) cells.push_back(FormatSlowdown(bound, result.plain_time));
+      if (bounded) cells.push_back(Percent(Ratio(time, bound) - 1));
     } else {
-      cells.insert(cells.end(), {"infeasible", "", "", ""});
+      cells.push_back("infeasible");
     }
+    cells.resize(columns.size() - 1);
     cells.push_back(point.budget == result.budget ? "the budget" : "");
     table.Add(std::move(cells));
   }
