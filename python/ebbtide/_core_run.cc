@@ -123,6 +123,15 @@ class Engine {
     return Fields(*report);
   }
 
+  std::optional<std::vector<Nanos>> Rehearse(int runs) {
+    const auto times = [&] {
+      nb::gil_scoped_release release;
+      return engine_->Rehearse(runs);
+    }();
+    if (!times) return std::nullopt;
+    return *times;
+  }
+
   void SetRequests(std::size_t op, run::Requests requests) {
     if (op >= engine_->requests().size()) Raise({fmt::format("the graph has no op {}", op)});
     const auto births = static_cast<std::int32_t>(engine_->graph().op(OpId(op)).outputs.size());
@@ -218,6 +227,8 @@ void AddRun(nb::module_& module) {
            "One step. Inputs and outputs: (storage, offset, address on the host, bytes). MemoryError, RuntimeError or "
            "what a "
            "signal raised: nothing has changed.")
+      .def("rehearse", &Engine::Rehearse, nb::arg("runs"),
+           "Runs the step on made-up state, before any is attached: the time of each op. None: an op refuses it.")
       .def("set_requests", &Engine::SetRequests, nb::arg("op"), nb::arg("requests"),
            "What Profiler.profile gave for the op.")
       .def("fail_at", &Engine::FailAt, nb::arg("request"), "Has the n-th request for memory from now fail, for tests.");

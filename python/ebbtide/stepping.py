@@ -17,6 +17,7 @@ from .step_state import State, StateChanged
 from .torch_library import library
 
 _MOST_PLANS = 8  # of different shapes, kept at a time
+_REHEARSALS = 3
 _ASSUMED_LINK = 4_000_000_000  # bytes per second of a copy that nothing slows down
 
 
@@ -125,6 +126,12 @@ class Step:
         planned = make_plan(graph, budget, self._policy, self._link or _ASSUMED_LINK)
         if self._pool is None:
             self._pool = _core.Pool(planned.said["budget_bytes"], float(self._link or 0), float(self._link or 0))
+        if measured and not measured.rehearsed:
+            self.close()  # the pool is needed for it
+            times = make_engine(planned, measured, self._pool).rehearse(_REHEARSALS)
+            if times is not None:
+                measured.rehearse(times)
+                planned = make_plan(graph, self._pool.capacity, self._policy, self._link or _ASSUMED_LINK)
         prepared = Prepared(self, captured, graph, measured, planned, self._pool, leaves)
         self._plans[key] = prepared
         while len(self._plans) > _MOST_PLANS:
@@ -137,11 +144,7 @@ class Prepared:
 
     def __init__(self, step, captured, graph, measured, planned, pool, leaves):
         self.captured, self.planned, self.pool = captured, planned, pool
-        self.engine = _core.Engine(planned.graph, planned.text, library(), pool)
-        if measured is not None:
-            for op, requests in enumerate(measured.requests):
-                if requests:
-                    self.engine.set_requests(op, requests)
+        self.engine = make_engine(planned, measured, pool)
         self.state = State(step._model, step._optimizer, step._totals, captured)
         self.steps = 0
         self.last = None
@@ -168,6 +171,14 @@ class Prepared:
         self.steps += 1
         self.state.step_taken(update)
         return loss
+
+
+def make_engine(planned, measured, pool):
+    engine = _core.Engine(planned.graph, planned.text, library(), pool)
+    for op, requests in enumerate(measured.requests if measured else ()):
+        if requests:
+            engine.set_requests(op, requests)
+    return engine
 
 
 def _name(path):

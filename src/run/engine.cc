@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <optional>
+
+#include "run/made_up.h"
 
 namespace ebbtide::run {
 namespace {
@@ -296,6 +299,37 @@ Outcome Engine::Settle(const Visit& visit, std::vector<Made>& made) {
   report_.peak = std::max(report_.peak, memory_.highest());
   report_.beyond_plan = std::max(report_.beyond_plan, memory_.beyond());
   return {};
+}
+
+tl::expected<std::vector<Nanos>, Failure> Engine::Rehearse(int runs) {
+  std::vector<std::byte> random(runner_.RandomBytes());
+  runner_.SaveRandom(random.data());
+  StepCall call;
+  for (const Scalar& scalar : graph_.scalars) call.scalars.push_back(scalar.value);
+  std::vector<std::vector<Nanos>> times(graph_.ops.size());
+  std::optional<Failure> failure;
+  for (int i = 0; i <= runs && !failure; ++i) {
+    for (std::size_t s = 0; s < itinerary_.home.size(); ++s) {
+      if (itinerary_.home[s] < 0) continue;
+      FillMadeUp(graph_, StorageId(s), *device_, itinerary_.home[s]);
+      runner_.Bind(static_cast<Index>(s), device_->At(itinerary_.home[s]));
+    }
+    const auto report = Step(call);
+    if (!report) failure = report.error();
+    if (!report || i == 0) continue;  // the first makes tensors and pages
+    for (std::size_t k = 0; k < report->step_time.size(); ++k) {
+      if (!itinerary_.visits[k].again) times[plan_.schedule.steps[k]].push_back(report->step_time[k]);
+    }
+  }
+  runner_.LoadRandom(random.data());
+  if (failure) return tl::unexpected<Failure>(*std::move(failure));
+  std::vector<Nanos> out;
+  for (std::vector<Nanos>& each : times) {
+    const auto middle = each.begin() + static_cast<std::ptrdiff_t>(each.size() / 2);
+    std::ranges::nth_element(each, middle);
+    out.push_back(each.empty() ? 0 : *middle);
+  }
+  return out;
 }
 
 void Engine::Undo() {

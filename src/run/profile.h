@@ -34,10 +34,8 @@ class Profiler {
  private:
   Profiler(TrainingGraph graph, std::shared_ptr<Device> device, std::unique_ptr<Kernels> kernels);
   Bytes PlaceInputs(const Op& op);
-  void Fill(Index storage, Bytes address);
 
   const TrainingGraph graph_;
-  std::vector<DType> dtype_;  // by storage: of its first tensor
   std::vector<double> scalars_;
   const std::shared_ptr<Device> device_;
   const std::unique_ptr<Kernels> kernels_;
