@@ -56,15 +56,28 @@ Result<std::string> FindPython() {
   return Fail("needs Python with torch: expected EBBTIDE_PYTHON to name one, or python3 on PATH");
 }
 
-Result<int> RunCaptureCommand(const std::vector<std::string>& arguments, model::Device device, ChildOutput output) {
+namespace {
+
+Result<int> RunModule(const std::string& module, const std::vector<std::string>& arguments, model::Device device,
+                      ChildOutput output) {
   EBB_ASSIGN_OR_RETURN(const std::string python, FindPython());
   EBB_RETURN_IF_ERROR(CheckPackages(python));
-  std::vector<std::string> words = {python, "-m", "ebbtide.capture_command"};
+  std::vector<std::string> words = {python, "-m", "ebbtide." + module};
   words.insert(words.end(), arguments.begin(), arguments.end());
   EBB_ASSIGN_OR_RETURN(const TemporaryFolder scratch, TemporaryFolder::Make());
   Environment environment = ChildEnvironment();
   if (device == model::Device::kCuda) EBB_RETURN_IF_ERROR(AddPhantom(python, scratch, environment));
   return RunProcess(words, environment, output);
+}
+
+}  // namespace
+
+Result<int> RunCaptureCommand(const std::vector<std::string>& arguments, model::Device device, ChildOutput output) {
+  return RunModule("capture_command", arguments, device, output);
+}
+
+Result<int> RunPythonCommand(const std::string& module, const std::vector<std::string>& arguments, ChildOutput output) {
+  return RunModule(module, arguments, model::Device::kCpu, output);
 }
 
 bool NamesScriptFunction(const std::string& model) {

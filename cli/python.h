@@ -19,6 +19,9 @@ Result<std::string> FindPython();
 // phantom GPU, as PyTorch wants a device even where nothing is computed.
 Result<int> RunCaptureCommand(const std::vector<std::string>& arguments, model::Device device, ChildOutput output);
 
+// The same for another module of the package, which `module` names; on the CPU.
+Result<int> RunPythonCommand(const std::string& module, const std::vector<std::string>& arguments, ChildOutput output);
+
 // "train.py:make_step" -> true. Such a MODEL is captured before use.
 bool NamesScriptFunction(const std::string& model);
 

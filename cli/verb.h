@@ -27,6 +27,8 @@ Verb AddFit(CLI::App& program);
 Verb AddPlan(CLI::App& program);
 Verb AddSimulate(CLI::App& program);
 Verb AddCapture(CLI::App& program);
+Verb AddProfile(CLI::App& program);
+Verb AddTrain(CLI::App& program);
 Verb AddGpus(CLI::App& program);
 Verb AddReplay(CLI::App& program);
 Verb AddPack(CLI::App& program);

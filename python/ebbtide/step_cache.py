@@ -1,4 +1,4 @@
-"""Small JSON files that are kept from run to run. A file that cannot be read is as good as none."""
+"""Files of ours: small JSON ones that are kept from run to run. One that cannot be read is as good as none."""
 
 import json
 import os
@@ -14,11 +14,17 @@ def read_json(path):
 
 
 def write_json(path, value):
-    """Under a temporary name first. A folder that cannot be written to is no error: then nothing is kept."""
+    """A folder that cannot be written to is no error: then nothing is kept."""
     try:
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=os.path.dirname(path), delete=False, encoding="utf-8") as file:
-            json.dump(value, file)
-        os.replace(file.name, path)
+        write_text(path, json.dumps(value))
     except OSError:
         pass
+
+
+def write_text(path, text):
+    """Under a temporary name first, so that a reader never sees half a file."""
+    path = os.path.abspath(path)
+    with tempfile.NamedTemporaryFile("w", dir=os.path.dirname(path), delete=False, encoding="utf-8") as file:
+        file.write(text)
+    os.replace(file.name, path)

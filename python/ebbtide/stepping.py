@@ -1,6 +1,7 @@
 """ebbtide.step: one training step as a function, within a budget of device memory, with the numbers of plain PyTorch."""
 
 import re
+import sys
 from collections import OrderedDict
 from collections.abc import Mapping
 
@@ -25,7 +26,7 @@ class Step:
     """Call it with a batch: it trains one step and returns the loss. See ebbtide.step."""
 
     def __init__(self, model, loss_fn, optimizer, example_batch, budget, policy, link, device, autocast, accumulate,
-                 clip_grad_norm, clip_grad_value, on_gradients, measure):
+                 clip_grad_norm, clip_grad_value, on_gradients, measure, note=None):
         if device != "cpu":
             raise ValueError(f"device {device!r}: expected 'cpu'")
         if optimizer is None:
@@ -36,7 +37,7 @@ class Step:
         self._hook = hook_of(clip_grad_norm, clip_grad_value, on_gradients)
         self._model = getattr(model, "_orig_mod", model)
         self._loss_fn, self._optimizer, self._policy = loss_fn, optimizer, policy
-        self._autocast, self._measure = autocast, measure
+        self._autocast, self._measure, self._note = autocast, measure, note or tell
         self._link = _bandwidth(link)
         self._budget = _budget_text("1000%" if budget is None else budget)  # memory is taken as it is used
         self._pool = None
@@ -117,22 +118,26 @@ class Step:
         key = self._key(leaves, shape)
         # Of its tensors the capture needs the form alone, and not the storages that they are parts of.
         hollow = tree_unflatten([_hollow(leaf) for _, leaf in leaves], shape)
+        self._note(f"capturing {type(self._model).__name__}")
         captured = capture_step(
             self._model, self._loss_fn, self._optimizer, hollow, device="cpu", autocast=self._autocast,
             around=lambda update: Gradients(update, self._accumulate > 1, self._applies(), self._hook))
-        measured = profile(captured.graph) if self._measure else None
+        measured = profile(captured.graph, lambda done, of: self._note(f"measuring ops: {done} of {of}")) if self._measure else None
         graph = measured.graph if measured else captured.graph
         budget = self._budget if self._pool is None else self._pool.capacity
+        self._note("planning")
         planned = make_plan(graph, budget, self._policy, self._link or _ASSUMED_LINK)
         if self._pool is None:
             self._pool = _core.Pool(planned.said["budget_bytes"], float(self._link or 0), float(self._link or 0))
         if measured and not measured.rehearsed:
+            self._note("rehearsing")
             self.close()  # the pool is needed for it
             times = make_engine(planned, measured, self._pool).rehearse(_REHEARSALS)
             if times is not None:
                 measured.rehearse(times)
                 planned = make_plan(graph, self._pool.capacity, self._policy, self._link or _ASSUMED_LINK)
         prepared = Prepared(self, captured, graph, measured, planned, self._pool, leaves)
+        self._note("")
         self._plans[key] = prepared
         while len(self._plans) > _MOST_PLANS:
             self._forget(next(iter(self._plans)))
@@ -143,7 +148,7 @@ class Prepared:
     """A step for one form of batch."""
 
     def __init__(self, step, captured, graph, measured, planned, pool, leaves):
-        self.captured, self.planned, self.pool = captured, planned, pool
+        self.captured, self.graph, self.planned, self.pool = captured, graph, planned, pool
         self.engine = make_engine(planned, measured, pool)
         self.state = State(step._model, step._optimizer, step._totals, captured)
         self.steps = 0
@@ -171,6 +176,12 @@ class Prepared:
         self.steps += 1
         self.state.step_taken(update)
         return loss
+
+
+def tell(text):
+    """Progress, on one line of a terminal; nothing ends it."""
+    if sys.stderr.isatty():
+        print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
 
 
 def make_engine(planned, measured, pool):

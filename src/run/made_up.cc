@@ -50,7 +50,8 @@ std::uint16_t Float16(float value) {
   const std::uint32_t bits = BitsOf(value);
   const std::int32_t exponent = static_cast<std::int32_t>((bits >> 23) & 0xff) - 127 + 15;
   if (exponent <= 0) return 0;
-  return static_cast<std::uint16_t>(((bits >> 16) & 0x8000) | static_cast<std::uint32_t>(exponent << 10) | ((bits >> 13) & 0x3ff));
+  return static_cast<std::uint16_t>(((bits >> 16) & 0x8000) | static_cast<std::uint32_t>(exponent << 10) |
+                                    ((bits >> 13) & 0x3ff));
 }
 
 std::vector<std::byte> PatternOf(DType dtype, Range range) {

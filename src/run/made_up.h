@@ -6,8 +6,8 @@
 
 namespace ebbtide::run {
 
-// Inputs and activations are between -1 and 1, parameters smaller, optimizer state and buffers small and positive; bools
-// are true, and whole numbers 0: an index that is always there.
+// Inputs and activations are between -1 and 1, parameters smaller, optimizer state and buffers small and positive;
+// bools are true, and whole numbers 0: an index that is always there.
 void FillMadeUp(const TrainingGraph& graph, StorageId storage, Device& device, Bytes address);
 
 }  // namespace ebbtide::run

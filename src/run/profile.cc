@@ -11,7 +11,7 @@ namespace ebbtide::run {
 namespace {
 
 constexpr Bytes kAlignment = 512;
-constexpr Bytes kSpare = kGiB;          // address space for what ops need beside their tensors, at least
+constexpr Bytes kSpare = kGiB;  // address space for what ops need beside their tensors, at least
 
 Nanos Now() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
