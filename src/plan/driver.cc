@@ -66,12 +66,25 @@ void Driver::Lock(Index s) {
   EndIdle(s);
 }
 
+Index Driver::NextWish(Index s) const {
+  Index next = NextUse(s);
+  if (workload_.born[s] == kNone) return next;
+  for (const Index other : problem_.neighbours[s]) {
+    if (workload_.born[other] <= workload_.born[s] || machine_.OnDevice(other) || machine_.OnHost(other)) continue;
+    if (workload_.born[other] < next_op_) next = std::min(next, NextUse(other));
+  }
+  return next;
+}
+
 // Where nobody holds it any more it is idle, or gone if no op of the graph wants it.
 void Driver::Unlock(Index s) {
   if (--locks_[s] > 0) return;
   // Without knowledge of what comes, what was made again for another's sake waits to be evicted.
   const bool is_unknown = freeing_ == Freeing::kLastReference && !stack_.empty() && !workload_.outlives[s];
-  if (NextUse(s) != kNone || IsReferenced(s) || is_unknown) {
+  // What was made again on the way to something may be on the way to something else.
+  const bool is_on_the_way =
+      freeing_ == Freeing::kLastUse && !stack_.empty() && !workload_.outlives[s] && NextWish(s) != kNone;
+  if (NextUse(s) != kNone || IsReferenced(s) || is_unknown || is_on_the_way) {
     is_idle_[s] = true;
     BecomeIdle(s);
   } else if (!workload_.outlives[s]) {

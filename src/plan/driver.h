@@ -49,6 +49,8 @@ class Driver {
     const auto uses = workload_.uses[s];
     return next_use_place_[s] < uses.size() ? uses[next_use_place_[s]] : sim::kNone;
   }
+  // The next op of the graph that wants it, or wants something that is gone and is made from it.
+  Index NextWish(Index s) const;
   bool IsLocked(Index s) const { return locks_[s] > 0; }
   bool CanRemake(Index s) const { return problem_.limits.may_recompute && !workload_.recipe[s].empty(); }
   // An idle storage leaves: without a trace, or once the host has its copy.
@@ -78,7 +80,8 @@ class Driver {
   bool RunOnce(Index op, bool again);
   void Release(Index op);
   bool IsReferenced(Index s) const {
-    return freeing_ == Freeing::kLastReference && workload_.last_reference[s] != sim::kNone && workload_.last_reference[s] > next_op_;
+    return freeing_ == Freeing::kLastReference && workload_.last_reference[s] != sim::kNone &&
+           workload_.last_reference[s] > next_op_;
   }
 
   Freeing freeing_;

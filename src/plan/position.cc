@@ -13,9 +13,7 @@ std::uint64_t Random::Next() {
   return z ^ (z >> 31);
 }
 
-double Random::Normal() {
-  return std::sqrt(-2 * std::log(1 - Uniform())) * std::cos(2 * std::numbers::pi * Uniform());
-}
+double Random::Normal() { return std::sqrt(-2 * std::log(1 - Uniform())) * std::cos(2 * std::numbers::pi * Uniform()); }
 
 Position RandomPosition(const Candidates& candidates, Random& random) {
   Position out;
@@ -26,6 +24,7 @@ Position RandomPosition(const Candidates& candidates, Random& random) {
                         static_cast<float>(random.Normal() - 2)});
   }
   out.distance_power = static_cast<float>(2 * random.Uniform());
+  out.staleness_power = static_cast<float>(1.5 * random.Uniform());
   out.batch = static_cast<float>(2 + 6 * random.Uniform());
   return out;
 }
@@ -36,9 +35,11 @@ Position Encode(const Preferences& preferences, const Candidates& candidates) {
     const Index s = candidates.groups[i].front();
     const float keep = preferences.weight[s];
     const Choice choice = preferences.choice[s];
-    out.lean.push_back({keep, choice == Choice::kSwap ? keep + 1 : keep - 1, choice == Choice::kRecompute ? keep + 1 : keep - 2});
+    out.lean.push_back(
+        {keep, choice == Choice::kSwap ? keep + 1 : keep - 1, choice == Choice::kRecompute ? keep + 1 : keep - 2});
   }
   out.distance_power = static_cast<float>(preferences.distance_power);
+  out.staleness_power = static_cast<float>(preferences.staleness_power);
   out.batch = static_cast<float>(preferences.batch);
   return out;
 }
@@ -46,6 +47,7 @@ Position Encode(const Preferences& preferences, const Candidates& candidates) {
 Preferences Decode(const Position& position, const Candidates& candidates, const sim::Workload& workload) {
   Preferences out = Neutral(workload);
   out.distance_power = std::clamp(position.distance_power, 0.0f, 3.0f);
+  out.staleness_power = std::clamp(position.staleness_power, 0.0f, 3.0f);
   out.batch = std::clamp(position.batch, 1.0f, 10.0f);
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     const auto& [keep, swap, recompute] = position.lean[i];
@@ -64,13 +66,16 @@ Position Mutate(const Position& position, Random& random) {
   Position out = position;
   if (random.Uniform() < 0.1) {
     out.distance_power += static_cast<float>(0.3 * random.Normal());
+    out.staleness_power += static_cast<float>(0.3 * random.Normal());
     out.batch += static_cast<float>(random.Normal());
     if (random.Uniform() < 0.7) return out;
   }
   const std::size_t n = out.lean.size();
   if (n == 0) return out;
-  const std::size_t count = 1 + static_cast<std::size_t>(std::pow(random.Uniform(), 3) * std::min<double>(16, static_cast<double>(n)));
-  const std::size_t width = std::max<std::size_t>(1, static_cast<std::size_t>(std::pow(random.Uniform(), 2) * static_cast<double>(n)));
+  const std::size_t count =
+      1 + static_cast<std::size_t>(std::pow(random.Uniform(), 3) * std::min<double>(16, static_cast<double>(n)));
+  const std::size_t width =
+      std::max<std::size_t>(1, static_cast<std::size_t>(std::pow(random.Uniform(), 2) * static_cast<double>(n)));
   const std::size_t middle = random.Below(n);
   const bool together = random.Uniform() < 0.5;  // all the same way, or each its own
   std::array<float, 3> shift{};

@@ -28,6 +28,7 @@ class Random {
 struct Position {
   std::vector<std::array<float, 3>> lean;  // keep, swap, recompute
   float distance_power = 1;
+  float staleness_power = 0;
   float batch = 4;  // log2 of the share of idle storages that are chosen at once to be given up
 };
 

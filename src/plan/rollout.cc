@@ -25,6 +25,7 @@ Preferences Neutral(const sim::Workload& workload) {
 Rollout::Rollout(const Problem& problem, const Preferences& preferences, bool record)
     : Driver(problem, record),
       preferences_(preferences),
+      last_used_(workload_.storages(), 0),
       idle_place_(workload_.storages(), kNone),
       is_leaving_(workload_.storages(), false),
       missing_from_(workload_.storages(), kNone),
@@ -43,6 +44,7 @@ void Rollout::BeforeOp(Index /*op*/) {
 void Rollout::BecomeIdle(Index s) {
   const bool can_leave = CanRemake(s) || (problem_.limits.may_swap && workload_.born[s] != kNone);
   if (!can_leave || workload_.bytes[s] == 0) return;
+  last_used_[s] = machine_.now();
   idle_place_[s] = static_cast<std::uint32_t>(idle_.size());
   idle_.push_back(s);
   if (!problem_.limits.may_swap || preferences_.choice[s] != Choice::kSwap || machine_.OnHost(s)) return;
@@ -115,9 +117,12 @@ bool Rollout::MakeRoom(Bytes room) {
 
 // How much it costs to give the storage up now; the least goes first.
 float Rollout::KeyOf(Index s, Index next_use) {
+  if (next_use == kNone) return std::numeric_limits<float>::lowest();
   const Nanos distance = problem_.clock[next_use] - problem_.clock[next_op_] + 1;
   const double bytes = static_cast<double>(workload_.bytes[s]);
-  const float far = static_cast<float>(preferences_.distance_power) * Log2(static_cast<double>(distance));
+  const auto staleness = static_cast<double>(machine_.now() - last_used_[s] + 1);
+  const float far = static_cast<float>(preferences_.distance_power) * Log2(static_cast<double>(distance)) +
+                    static_cast<float>(preferences_.staleness_power) * Log2(staleness);
   if (machine_.OnHost(s)) {
     const Nanos back = problem_.link.TimeIn(workload_.bytes[s]);
     return Log2((distance < 2 * back ? static_cast<double>(back) : 1.0) / bytes) - far;
@@ -140,7 +145,7 @@ void Rollout::PickVictims() {
   victims_.clear();
   for (const Index s : idle_) {
     if (!CanLeaveNow(s)) continue;
-    const Index next_use = NextUse(s);
+    const Index next_use = NextWish(s);
     victims_.push_back({KeyOf(s, next_use), s, next_use});
   }
   const auto before = [](const Victim& a, const Victim& b) {
@@ -161,7 +166,7 @@ void Rollout::PickVictims() {
 // may have made it dearer.
 bool Rollout::IsFirst() {
   Victim& last = victims_.back();
-  if (idle_place_[last.storage] == kNone || NextUse(last.storage) != last.next_use || !CanLeaveNow(last.storage)) {
+  if (idle_place_[last.storage] == kNone || NextWish(last.storage) != last.next_use || !CanLeaveNow(last.storage)) {
     victims_.pop_back();
     return false;
   }
@@ -221,7 +226,7 @@ void Rollout::GiveUp(Index s) {
     away_.emplace_back(next_use, s);
     std::ranges::push_heap(away_, std::greater<>());
   }
-  if (!problem_.limits.may_swap) return;
+  if (!problem_.limits.may_swap || next_use == kNone) return;
   missing_from_[s] = next_use;
   forecast_.Add(next_use, workload_.bytes[s]);
 }

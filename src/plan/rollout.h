@@ -1,5 +1,6 @@
 // From preferences to a schedule: runs the step on a machine with a byte budget, and gives up, copies, fetches and
-// recomputes storages as the memory requires. Any preferences give a schedule within the budget, or none exists for them.
+// recomputes storages as the memory requires. Any preferences give a schedule within the budget, or none exists for
+// them.
 //
 // A storage is idle between two ops that need it. When memory is short, idle storages are given up, those that cost
 // least for their bytes and for the time until they are needed first; preferences shift that order.
@@ -19,9 +20,10 @@ struct Preferences {
   // By storage. Swap: it may be copied to the host in its longest idle time, when the stream is free. Recompute: it is
   // the first to be given up. Keep: it is given up when nothing else helps, in the order of cost and weight.
   std::vector<Choice> choice;
-  std::vector<float> weight;    // by storage, in doublings of its cost
-  double distance_power = 1.0;  // how much the time until the next need counts against the cost
-  double batch = 4;             // one in 2^batch idle storages is chosen at once to be given up, the cheapest
+  std::vector<float> weight;     // by storage, in doublings of its cost
+  double distance_power = 1.0;   // how much the time until the next need counts against the cost
+  double staleness_power = 0.0;  // ... and how much the time since the last use
+  double batch = 4;              // one in 2^batch idle storages is chosen at once to be given up, the cheapest
 };
 
 Preferences Neutral(const sim::Workload& workload);
@@ -56,11 +58,13 @@ class Rollout : public Driver {
   float KeyOf(Index s, Index next_use);
 
   const Preferences& preferences_;
-  std::vector<Index> idle_;                    // those that can leave
-  std::vector<std::uint32_t> idle_place_;      // by storage, into idle_; kNone
-  std::vector<std::pair<float, Index>> may_leave_;  // (value, storage): may be copied to the host; a heap, dearest first
-  std::vector<Index> leaving_;                 // copies to the host that were begun, in order
-  std::vector<std::uint8_t> is_leaving_;       // by storage: its copy was begun, and it has not left since
+  std::vector<Nanos> last_used_;           // by storage: when it became idle
+  std::vector<Index> idle_;                // those that can leave
+  std::vector<std::uint32_t> idle_place_;  // by storage, into idle_; kNone
+  std::vector<std::pair<float, Index>>
+      may_leave_;                         // (value, storage): may be copied to the host; a heap, dearest first
+  std::vector<Index> leaving_;            // copies to the host that were begun, in order
+  std::vector<std::uint8_t> is_leaving_;  // by storage: its copy was begun, and it has not left since
   std::size_t first_leaving_ = 0;
   std::vector<Victim> victims_;                // chosen, not yet given up; the first to go is last
   Index victims_from_ = 0;                     // the step at which they were chosen

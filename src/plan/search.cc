@@ -7,6 +7,9 @@
 namespace ebbtide::plan {
 namespace {
 
+// Of distance and staleness: what simple rules begin with.
+constexpr std::pair<float, float> kPowers[] = {{0, 0}, {0.5f, 0}, {1, 0}, {2, 0}, {0, 1}, {0, 1.5f}, {1, 0.5f}, {1, 1}};
+
 struct Particle {
   Position at, velocity, best;
   Nanos time = kInfeasible;  // of `best`
@@ -24,7 +27,8 @@ class Search {
   SearchResult RunSwarm() {
     if (options_.seeded) TryRules();
     if (!options_.start.empty()) TryStart();
-    const auto swarm_until = static_cast<std::int64_t>(static_cast<double>(options_.evaluations) * (1 - options_.local_share));
+    const auto swarm_until =
+        static_cast<std::int64_t>(static_cast<double>(options_.evaluations) * (1 - options_.local_share));
     Begin();
     while (result_.evaluations < swarm_until && !Stopped()) Fly();
     while (result_.evaluations < options_.evaluations && !Stopped()) Improve();
@@ -42,7 +46,9 @@ class Search {
   }
 
  private:
-  Random Stream(std::uint64_t what) const { return Random((options_.seed * 0x2545f4914f6cdd1du) ^ (round_ << 20) ^ (what << 1)); }
+  Random Stream(std::uint64_t what) const {
+    return Random((options_.seed * 0x2545f4914f6cdd1du) ^ (round_ << 20) ^ (what << 1));
+  }
   Position Fresh(std::uint64_t what) const {
     Random random = Stream(what);
     random.Next();
@@ -59,10 +65,11 @@ class Search {
     std::vector<Position> rules;
     for (const float swap : {1.0f, -1.0f}) {
       if (swap > 0 && !problem_.limits.may_swap) continue;
-      for (const float power : {0.0f, 0.5f, 1.0f, 1.5f, 2.0f}) {
+      for (const auto& [distance, staleness] : kPowers) {
         for (const float batch : {4.0f, 7.0f}) {
           rules.push_back({.lean = std::vector<std::array<float, 3>>(candidates_.size(), {0.0f, swap, -2.0f}),
-                           .distance_power = power,
+                           .distance_power = distance,
+                           .staleness_power = staleness,
                            .batch = batch});
         }
       }
@@ -96,7 +103,7 @@ class Search {
     for (std::size_t i = 0; i < positions.size(); ++i) {
       Particle particle{.at = positions[i], .velocity = positions[i], .best = positions[i], .time = times[i]};
       for (auto& lean : particle.velocity.lean) lean = {0, 0, 0};
-      particle.velocity.distance_power = particle.velocity.batch = 0;
+      particle.velocity.distance_power = particle.velocity.staleness_power = particle.velocity.batch = 0;
       particles_.push_back(std::move(particle));
     }
   }
@@ -123,7 +130,10 @@ class Search {
       }
       particle.at.distance_power = pull(particle.at.distance_power, particle.velocity.distance_power,
                                         particle.best.distance_power, near.distance_power, best_.distance_power);
-      particle.at.batch = pull(particle.at.batch, particle.velocity.batch, particle.best.batch, near.batch, best_.batch);
+      particle.at.staleness_power = pull(particle.at.staleness_power, particle.velocity.staleness_power,
+                                         particle.best.staleness_power, near.staleness_power, best_.staleness_power);
+      particle.at.batch =
+          pull(particle.at.batch, particle.velocity.batch, particle.best.batch, near.batch, best_.batch);
       particle.at = Mutate(particle.at, random);
       positions.push_back(particle.at);
     }
@@ -186,6 +196,8 @@ class Search {
 
 SearchResult Swarm(const Problem& problem, const SearchOptions& options) { return Search(problem, options).RunSwarm(); }
 
-SearchResult RandomSearch(const Problem& problem, const SearchOptions& options) { return Search(problem, options).RunRandom(); }
+SearchResult RandomSearch(const Problem& problem, const SearchOptions& options) {
+  return Search(problem, options).RunRandom();
+}
 
 }  // namespace ebbtide::plan

@@ -11,17 +11,17 @@
 namespace ebbtide::plan {
 
 struct SearchOptions {
-  std::int64_t evaluations = 0;     // rollouts in all; 0: as many as suit the size of the graph
+  std::int64_t evaluations = 0;  // rollouts in all; 0: as many as suit the size of the graph
   std::uint64_t seed = 0;
   int threads = 1;
-  bool seeded = true;               // begin with what simple rules prefer, not with random particles alone
-  double local_share = 0.6;         // of the evaluations: local search on the best particle
+  bool seeded = true;        // begin with what simple rules prefer, not with random particles alone
+  double local_share = 0.6;  // of the evaluations: local search on the best particle
   int particles = 16;
   CandidateOptions candidates;
-  std::vector<Preferences> start;   // further preferences to begin with
+  std::vector<Preferences> start;  // further preferences to begin with
   std::function<void(std::int64_t done, std::int64_t all, Nanos best)> progress;
-  std::function<bool()> stop;       // ends the search early
-  double seconds = 0;               // for a solver that cannot be asked: what it has until then; 0: no limit
+  std::function<bool()> stop;  // ends the search early
+  double seconds = 0;          // for a solver that cannot be asked: what it has until then; 0: no limit
 };
 
 struct SearchResult {
