@@ -12,12 +12,14 @@
 #include "sim/trim.h"
 #include "tests/plan/memory_model.h"
 #include "tests/plan/random_plans.h"
+#include "tests/plan/wild_schedule.h"
 
 namespace ebbtide::plan {
 namespace {
 
-// All that holds for a schedule without addresses. Gives it addresses.
-void ExpectRight(const Task& task, sim::Schedule& schedule) {
+// All that holds for a schedule without addresses. Gives it addresses. `keeps_state`: what is there before the step
+// stays.
+void ExpectRight(const Task& task, sim::Schedule& schedule, bool keeps_state = true) {
   const sim::Workload& workload = task.workload;
   const Limits& limits = task.problem.limits;
   const auto validate = [&](Bytes budget, bool placed) {
@@ -34,7 +36,9 @@ void ExpectRight(const Task& task, sim::Schedule& schedule) {
   ASSERT_TRUE(validate(outcome.peak, false));
   ASSERT_FALSE(validate(outcome.peak - 1, false));
   ASSERT_LE(outcome.host_peak, limits.host);
-  ASSERT_GE(outcome.peak, Floor(task.problem));
+  if (keeps_state) {
+    ASSERT_GE(outcome.peak, Floor(task.problem));
+  }
   // Compute does nothing but run ops and wait.
   ASSERT_EQ(outcome.time, sim::PlainTime(workload) + outcome.recompute + outcome.wait_for_memory +
                               outcome.wait_for_data + outcome.drain);
@@ -82,6 +86,36 @@ TEST(Agreement, RolloutsOfAnyPreferences) {
     if (HasFatalFailure()) return;
   }
   EXPECT_GT(feasible, cases / 2);
+  Tell(2 * feasible, "rollouts, as they are and trimmed: validator, simulator and memory agree");
+}
+
+// Also where no planner would go, and for budgets that are enough and that are not.
+TEST(Agreement, WildSchedules) {
+  int schedules = 0, enough = 0, busy = 0;
+  const int cases = Cases(2000);
+  for (int seed = 0; seed < cases; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    const auto task = RandomTask(4'000'000 + static_cast<std::uint64_t>(seed));
+    const bool keeps_state = seed % 2 == 0;
+    std::optional<sim::Schedule> schedule = WildSchedule(task->problem, static_cast<std::uint64_t>(seed), !keeps_state);
+    if (!schedule) continue;
+    ++schedules;
+    busy += schedule->stays.size() > task->workload.storages();
+    const Bytes peak = sim::Simulate(task->workload, *schedule, task->problem.link).peak;
+    std::mt19937_64 random(static_cast<std::uint64_t>(seed));
+    const Bytes budget = std::uniform_int_distribution<Bytes>(peak / 2, peak + peak / 2)(random);
+    const ValidateOptions options{.budget = budget, .alignment = task->workload.alignment, .needs_addresses = false};
+    ASSERT_EQ(Validate(task->graph, *schedule, options).has_value(), peak <= budget);
+    enough += peak <= budget;
+    task->problem.limits.budget = peak;
+    ExpectRight(*task, *schedule, keeps_state);
+    if (HasFatalFailure()) return;
+  }
+  EXPECT_GT(schedules, cases / 2);
+  EXPECT_GT(busy, schedules / 3);
+  EXPECT_GT(enough, schedules / 4);
+  EXPECT_LT(enough, schedules * 3 / 4);
+  Tell(schedules, "wild schedules, with enough memory and with too little: validator, simulator and memory agree");
 }
 
 TEST(Agreement, EveryPolicy) {

@@ -10,6 +10,7 @@
 #include "plan/validate.h"
 #include "sim/simulate.h"
 #include "tests/plan/random_plans.h"
+#include "tests/plan/wild_schedule.h"
 
 namespace ebbtide::plan {
 namespace {
@@ -100,6 +101,31 @@ TEST(BoundTest, IsBelowRandomSchedules) {
   // The test means something: many of the bounds say more than the plain time.
   EXPECT_GT(bounded, cases / 20);
   EXPECT_GT(schedules, cases);
+  Tell(schedules, "rollouts: none is below the bound");
+}
+
+// Of a schedule that no planner would make, its own peak is the budget.
+TEST(BoundTest, IsBelowWildSchedules) {
+  int bounded = 0, schedules = 0;
+  const int cases = Cases(800);
+  for (int i = 0; i < cases; ++i) {
+    const auto seed = static_cast<std::uint64_t>(i) + 5'000'000;
+    const auto task = RandomTask(seed);
+    const bool state_may_leave = i % 2 == 1;
+    const std::optional<sim::Schedule> schedule = WildSchedule(task->problem, seed, state_may_leave);
+    if (!schedule) continue;
+    ++schedules;
+    Limits limits = task->problem.limits;
+    const sim::Outcome outcome = sim::Simulate(task->workload, *schedule, task->problem.link);
+    limits.budget = outcome.peak;
+    const Nanos bound = LowerBound(MakeProblem(task->workload, task->problem.link, limits),
+                                   {.moments = 1 + seed % 40, .state_may_leave = state_may_leave});
+    bounded += bound > sim::PlainTime(task->workload);
+    ASSERT_LE(bound, outcome.time) << "seed " << seed;
+  }
+  EXPECT_GT(bounded, cases / 20);
+  EXPECT_GT(schedules, cases / 2);
+  Tell(schedules, "wild schedules: none is below the bound");
 }
 
 TEST(BoundTest, IsBelowEveryPolicy) {

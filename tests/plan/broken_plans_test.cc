@@ -338,6 +338,7 @@ TEST(BrokenPlans, AreRefused) {
     all += refused[breakage.name];
   }
   EXPECT_GT(all, 10'000);
+  Tell(all, "broken plans: refused");
 }
 
 TEST(BrokenPlans, EditsAreRefusedOrHarmless) {
@@ -364,6 +365,8 @@ TEST(BrokenPlans, EditsAreRefusedOrHarmless) {
     }
   }
   EXPECT_GT(refused, 5 * cases);
+  Tell(refused, "edited plans: refused");
+  Tell(harmless, "edited plans: harmless");
   EXPECT_GT(harmless, cases / 10);
 }
 

@@ -1,5 +1,7 @@
 #include "tests/plan/random_plans.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdlib>
 
@@ -56,6 +58,12 @@ Bytes GiveAddresses(const sim::Workload& workload, sim::Schedule& schedule) {
 int Cases(int quick) {
   const char* soak = std::getenv("EBBTIDE_SOAK");
   return soak ? std::max(quick, std::atoi(soak)) : quick;
+}
+
+void Tell(int count, std::string_view what) {
+  if (!std::getenv("EBBTIDE_SOAK")) return;
+  fmt::print("{:10} {}\n", count, what);
+  std::fflush(stdout);
 }
 
 }  // namespace ebbtide::plan

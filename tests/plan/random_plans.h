@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <random>
+#include <string_view>
 
 #include "plan/policy.h"
 #include "plan/rollout.h"
@@ -26,5 +27,7 @@ Bytes GiveAddresses(const sim::Workload& workload, sim::Schedule& schedule);
 
 // As many cases as a quick test can afford, or EBBTIDE_SOAK of them.
 int Cases(int quick);
+// How many were seen: a line on standard output with EBBTIDE_SOAK, nothing without.
+void Tell(int count, std::string_view what);
 
 }  // namespace ebbtide::plan
