@@ -68,7 +68,7 @@ std::vector<Subject> Subjects() {
   model::ModelOptions options;
   options.device = model::Device::kCuda;
   options.batch_size = 256;
-  for (const char* name : {"alexnet", "vgg11", "mlp"}) {
+  for (const char* name : {"alexnet", "mlp"}) {
     if (auto graph = model::LoadModel(name, options)) out.push_back({name, *std::move(graph)});
   }
   if (const char* data = std::getenv("EBBTIDE_DATA")) {
