@@ -16,6 +16,8 @@
 
 #include "_core.h"
 #include "graph/json.h"
+#include "report/plan_page.h"
+#include "report/plan_trace.h"
 #include "run/cpu_device.h"
 #include "run/engine.h"
 #include "run/failing_device.h"
@@ -132,6 +134,29 @@ class Engine {
     return *times;
   }
 
+  // The last step as `ebbtide plan` shows iterations.
+  std::string Trace() const {
+    CheckStepTaken();
+    return report::PlanTrace(engine_->graph(), engine_->workload(), engine_->plan().schedule, engine_->outcome());
+  }
+  std::string Page() const {
+    CheckStepTaken();
+    report::PlanResult shown;
+    shown.model = engine_->graph().name + ", measured";
+    shown.policy = engine_->plan().policy;
+    shown.gpu = "this machine's CPU";
+    shown.budget = engine_->device().capacity();
+    shown.graph = &engine_->graph();
+    shown.workload = &engine_->workload();
+    shown.planned.plan = engine_->plan();
+    shown.planned.plan->time = engine_->outcome().time;
+    shown.planned.outcome = engine_->outcome();
+    shown.plain_time = engine_->plan().plain_time;
+    shown.plain_peak = engine_->plan().plain_peak;
+    shown.minimum.found = engine_->plan().peak;
+    return report::PlanPage(shown);
+  }
+
   void SetRequests(std::size_t op, run::Requests requests) {
     if (op >= engine_->requests().size()) Raise({fmt::format("the graph has no op {}", op)});
     const auto births = static_cast<std::int32_t>(engine_->graph().op(OpId(op)).outputs.size());
@@ -141,6 +166,9 @@ class Engine {
   void FailAt(std::int64_t request) { engine_->memory().FailAt(request); }
 
  private:
+  void CheckStepTaken() const {
+    if (engine_->outcome().time == 0) Raise({"no step has been taken yet"});
+  }
   void CheckStorage(Index storage) const {
     if (storage >= engine_->graph().storages.size()) Raise({fmt::format("the graph has no storage {}", storage)});
   }
@@ -229,6 +257,8 @@ void AddRun(nb::module_& module) {
            "signal raised: nothing has changed.")
       .def("rehearse", &Engine::Rehearse, nb::arg("runs"),
            "Runs the step on made-up state, before any is attached: the time of each op. None: an op refuses it.")
+      .def("trace", &Engine::Trace, "The last step's timeline, for Perfetto.")
+      .def("page", &Engine::Page, "The last step as a page.")
       .def("set_requests", &Engine::SetRequests, nb::arg("op"), nb::arg("requests"),
            "What Profiler.profile gave for the op.")
       .def("fail_at", &Engine::FailAt, nb::arg("request"), "Has the n-th request for memory from now fail, for tests.");

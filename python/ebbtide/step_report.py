@@ -2,6 +2,8 @@
 
 import json
 
+from .step_cache import write_text
+
 
 class Report:
     """Has a table as repr; `to_dict()` has raw bytes and nanoseconds."""
@@ -9,6 +11,7 @@ class Report:
     def __init__(self, prepared):
         if prepared is None or prepared.last is None:
             raise RuntimeError("no step has been taken yet")
+        self._engine = prepared.engine
         said, last = prepared.planned.said, {k: v for k, v in prepared.last.items() if k != "step_time_ns"}
         self._fields = {
             "schema_version": 1, "policy": said["policy"], "budget_bytes": prepared.pool.capacity, "steps": prepared.steps,
@@ -24,6 +27,15 @@ class Report:
 
     def to_json(self):
         return json.dumps(self._fields, indent=2)
+
+    def save(self, path):
+        """By its name: .json the fields, .trace.json the last step's timeline for Perfetto, .html a page of it, .txt the table."""
+        path = str(path)
+        made = {".trace.json": self._engine.trace, ".json": lambda: self.to_json() + "\n", ".html": self._engine.page, ".txt": self.__repr__}
+        kind = next((suffix for suffix in made if path.endswith(suffix)), None)
+        if kind is None:
+            raise ValueError(f"{path}: expected a name that ends in {', '.join(made)}")
+        write_text(path, made[kind]())
 
     def __repr__(self):
         f, p = self._fields, self._fields["predicted"]

@@ -76,6 +76,8 @@ class State:
             if self._attached.get(storage) == real._cdata:
                 continue
             form = self._forms.get(storage)
+            if real.is_shared():
+                raise ValueError(f"{form['name'] if form else 'a tensor'} is in memory that processes share, and would leave it; expected memory of its own")
             if form is not None and not _is_of(tensor, form):
                 raise StateChanged
             try:

@@ -87,7 +87,7 @@ class Step:
             if self._current is not None:
                 self._current.engine.move_out()
             self._current = prepared
-        return prepared.run([leaf for _, leaf in leaves if isinstance(leaf, torch.Tensor)])
+        return prepared.run([leaf.resolve_conj().resolve_neg() for _, leaf in leaves if isinstance(leaf, torch.Tensor)])
 
     def _batch_of(self, batch, named):
         if named:
@@ -101,7 +101,7 @@ class Step:
         return dict(batch[0]) if self._is_dict else tuple(batch[0]) if self._is_tuple else batch[0]
 
     def _key(self, leaves, shape):
-        forms = [(tuple(x.shape), x.stride(), x.dtype, x.requires_grad) if isinstance(x, torch.Tensor) else x for _, x in leaves]
+        forms = [(tuple(x.shape), x.stride(), x.dtype, x.device, x.requires_grad) if isinstance(x, torch.Tensor) else x for _, x in leaves]
         modes = tuple(module.training for module in self._model.modules())
         frozen = tuple(p.requires_grad for p in self._model.parameters())
         return self._applies(), repr(shape), tuple(forms), modes, frozen

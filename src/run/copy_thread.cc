@@ -4,6 +4,9 @@
 
 #include <chrono>
 #include <cstring>
+#include <utility>
+
+#include "run/clock.h"
 
 namespace ebbtide::run {
 
@@ -37,6 +40,11 @@ void CopyThread::Drain() {
   done_.wait(lock, [&] { return finished_ >= queued_; });
 }
 
+std::vector<CopySpan> CopyThread::TakeSpans() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(spans_, {});
+}
+
 void CopyThread::Work() {
   prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);  // sleeps that end when they should
   std::unique_lock lock(mutex_);
@@ -46,9 +54,11 @@ void CopyThread::Work() {
     const Copy copy = waiting_.front();
     waiting_.pop_front();
     lock.unlock();
+    const Nanos begin = Now();
     Run(copy);
+    const Nanos end = Now();
     lock.lock();
-    ++finished_;
+    spans_.push_back({++finished_, begin, end});
     done_.notify_all();
   }
 }

@@ -6,6 +6,7 @@
 #include <deque>
 #include <mutex>
 #include <thread>
+#include <vector>
 
 #include "base/units.h"
 #include "run/device.h"
@@ -25,6 +26,8 @@ class CopyThread {
   void Await(Ticket ticket);
   // Waits for all that were queued.
   void Drain();
+  // When those that are done ran, since the last call; their tickets are places.
+  std::vector<CopySpan> TakeSpans();
 
  private:
   struct Copy {
@@ -40,6 +43,7 @@ class CopyThread {
   std::mutex mutex_;
   std::condition_variable work_, done_;
   std::deque<Copy> waiting_;
+  std::vector<CopySpan> spans_;
   Ticket queued_ = 0, finished_ = 0;
   bool ending_ = false;
   std::thread thread_;  // the last member: it uses the others

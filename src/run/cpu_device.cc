@@ -73,6 +73,13 @@ class CpuDevice final : public Device {
     in_.Drain();
   }
 
+  std::vector<CopySpan> TakeCopies() override {
+    std::vector<CopySpan> out = out_.TakeSpans();
+    for (CopySpan& span : out) span.ticket *= 2;
+    for (const CopySpan& span : in_.TakeSpans()) out.push_back({span.ticket * 2 + 1, span.begin, span.end});
+    return out;
+  }
+
   Status Read(Bytes address, std::byte* host, Bytes bytes) override {
     std::memcpy(host, At(address), static_cast<std::size_t>(bytes));
     return {};

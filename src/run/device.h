@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "base/result.h"
 #include "base/units.h"
@@ -16,6 +17,12 @@ namespace ebbtide::run {
 
 // A copy that was queued. Each device counts its own, from 1.
 using Ticket = std::uint64_t;
+
+// When a copy ran, by run::Now.
+struct CopySpan {
+  Ticket ticket = 0;
+  Nanos begin = 0, end = 0;
+};
 
 // Memory of the host that copies go to and come from. Freed with the last reference.
 class HostMemory {
@@ -42,6 +49,9 @@ class Device {
   virtual Status Await(Ticket ticket) = 0;
   // The calling thread waits for all streams. What failed is forgotten.
   virtual void Drain() = 0;
+
+  // The copies that are done, of those since the last call. All are, after a Drain.
+  virtual std::vector<CopySpan> TakeCopies() = 0;
 
   // On the compute stream, in order with the ops; the host's memory may be used when they return.
   virtual Status Read(Bytes address, std::byte* host, Bytes bytes) = 0;

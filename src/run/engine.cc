@@ -1,8 +1,8 @@
 #include "run/engine.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
+#include <new>
 #include <optional>
 
 #include "run/made_up.h"
@@ -13,11 +13,6 @@ namespace {
 using sim::Begin;
 using sim::kNone;
 using sim::Stay;
-
-Nanos Now() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
 
 tl::unexpected<Failure> Failed(Failure::Kind kind, std::string message) {
   return tl::unexpected<Failure>(Failure{kind, std::move(message)});
@@ -98,8 +93,16 @@ tl::expected<StepReport, Failure> Engine::Step(const StepCall& call) {
   arriving_.assign(workload_.storages(), kNone);
   undoable_ = 0;
   live_ = 0;
-  const Nanos begin = Now();
-  Outcome outcome = Walk(call);
+  outcome_ = {};
+  queued_.clear();
+  std::ignore = device_->TakeCopies();
+  begin_ = Now();
+  Outcome outcome;
+  try {
+    outcome = Walk(call);
+  } catch (const std::bad_alloc&) {
+    outcome = Failed(Failure::Kind::kOutOfMemory, "the host has no memory left");
+  }
   if (!outcome) {
     device_->Drain();
     Undo();
@@ -108,7 +111,8 @@ tl::expected<StepReport, Failure> Engine::Step(const StepCall& call) {
     if (bound_[s]) End(s);
   }
   if (!outcome) return tl::unexpected<Failure>(std::move(outcome).error());
-  report_.time = Now() - begin;
+  report_.time = Elapsed();
+  Describe();
   return std::move(report_);
 }
 
@@ -172,6 +176,12 @@ void Engine::End(Index s) {
 }
 
 Result<Ticket> Engine::QueueCopy(Index i, bool out) {
+  Result<Ticket> ticket = Queue(i, out);
+  if (ticket) queued_.push_back({*ticket, i, out});
+  return ticket;
+}
+
+Result<Ticket> Engine::Queue(Index i, bool out) {
   const Stay& stay = plan_.schedule.stays[i];
   const Bytes bytes = graph_.storages[stay.storage].bytes;
   std::byte* const host = host_->data() + swap_slot_[stay.storage];
@@ -191,6 +201,7 @@ Outcome Engine::AwaitCopy(Index i, bool out) {
 }
 
 Outcome Engine::Boundary(const Visit& visit) {
+  outcome_.boundary.push_back(Elapsed());
   for (const Index i : visit.leaving) {
     tickets_[i] = QueueCopy(i, true).value_or(0);
     report_.copied_out += graph_.storages[plan_.schedule.stays[i].storage].bytes;
@@ -200,6 +211,7 @@ Outcome Engine::Boundary(const Visit& visit) {
     if (stay.end == sim::End::kCopyOut) EBB_RUN(AwaitCopy(i, true));
     End(stay.storage);
   }
+  outcome_.released.push_back(Elapsed());
   for (const Index i : visit.entering) {
     const Stay& stay = plan_.schedule.stays[i];
     Begin(stay.storage, stay.address);
@@ -241,7 +253,9 @@ Outcome Engine::RunStep(Index k, const Visit& visit, const StepCall& call) {
   memory_.Begin(visit, requests_[visit.op], [this, k] { return FreeRanges(k); });
   const Nanos begin = Now();
   Outcome ran = runner_.Run(visit.op, call.scalars, memory_, made);
-  report_.step_time[k] = Now() - begin;
+  const Nanos end = Now();
+  report_.step_time[k] = end - begin;
+  outcome_.timeline.push_back({sim::Stream::kCompute, begin - begin_, end - begin_, visit.op, kNone, visit.again});
   if (visit.again) report_.recompute += report_.step_time[k];
   if (!random_now.empty()) runner_.LoadRandom(random_now.data());
   protect = host_->data() + protect_slot_;
@@ -330,6 +344,27 @@ tl::expected<std::vector<Nanos>, Failure> Engine::Rehearse(int runs) {
     out.push_back(each.empty() ? 0 : *middle);
   }
   return out;
+}
+
+void Engine::Describe() {
+  outcome_.time = report_.time;
+  outcome_.peak = report_.live_peak;
+  outcome_.recompute = report_.recompute;
+  outcome_.wait_for_memory = report_.wait_for_memory;
+  outcome_.wait_for_data = report_.wait_for_data;
+  outcome_.drain = report_.drain;
+  outcome_.copied_out = report_.copied_out;
+  outcome_.copied_in = report_.copied_in;
+  for (Index s = 0; s < swap_slot_.size(); ++s) outcome_.host_peak += swap_slot_[s] >= 0 ? workload_.bytes[s] : 0;
+  outcome_.left.assign(plan_.schedule.stays.size(), 0);
+  std::ranges::sort(queued_, {}, &Queued::ticket);
+  for (const CopySpan& span : device_->TakeCopies()) {
+    const auto queued = std::ranges::lower_bound(queued_, span.ticket, {}, &Queued::ticket);
+    if (queued == queued_.end() || queued->ticket != span.ticket) continue;
+    outcome_.timeline.push_back({queued->out ? sim::Stream::kToHost : sim::Stream::kToDevice, span.begin - begin_,
+                                 span.end - begin_, kNone, plan_.schedule.stays[queued->stay].storage, false});
+    if (queued->out) outcome_.left[queued->stay] = span.end - begin_;
+  }
 }
 
 void Engine::Undo() {

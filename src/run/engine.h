@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "plan/plan.h"
+#include "run/clock.h"
 #include "run/device.h"
 #include "run/itinerary.h"
 #include "run/op_runner.h"
@@ -59,6 +60,7 @@ class Engine {
 
   const TrainingGraph& graph() const { return graph_; }
   const plan::Plan& plan() const { return plan_; }
+  const sim::Workload& workload() const { return workload_; }
   Device& device() { return *device_; }
   const std::shared_ptr<Device>& shared_device() const { return device_; }
   // By storage: where state is from step to step; -1 for what is not state.
@@ -69,6 +71,8 @@ class Engine {
   StepMemory& memory() { return memory_; }
 
   tl::expected<StepReport, Failure> Step(const StepCall& call);
+  // The last step that succeeded, as the simulator tells of steps, with its timeline.
+  const sim::Outcome& outcome() const { return outcome_; }
 
   // Runs steps on made-up contents, before state is put into the pool: how long each op of the graph takes where it is,
   // the median of `runs` times. The random state is left alone.
@@ -78,6 +82,7 @@ class Engine {
   Engine(TrainingGraph graph, plan::Plan plan, std::shared_ptr<Device> device, OpRunner& runner);
   Status Prepare();
 
+  Nanos Elapsed() const { return Now() - begin_; }
   Outcome Walk(const StepCall& call);
   Outcome MoveIn(const StepCall& call);
   Outcome Boundary(const Visit& visit);
@@ -85,9 +90,11 @@ class Engine {
   Outcome Settle(const Visit& visit, std::vector<Made>& made);
   Outcome AwaitCopy(Index stay, bool out);
   Result<Ticket> QueueCopy(Index stay, bool out);
+  Result<Ticket> Queue(Index stay, bool out);
   void Begin(Index storage, Bytes address);
   void End(Index storage);
   void Undo();
+  void Describe();
   std::vector<std::pair<Bytes, Bytes>> FreeRanges(Index step) const;
 
   const TrainingGraph graph_;
@@ -108,6 +115,14 @@ class Engine {
   std::vector<Ticket> tickets_;  // by stay
   std::vector<Index> arriving_;  // by storage: the stay whose copy nobody has waited for; kNone: none
   std::vector<bool> bound_;      // by storage: of what is no state
+  struct Queued {
+    Ticket ticket;
+    Index stay;
+    bool out;
+  };
+  std::vector<Queued> queued_;
+  Nanos begin_ = 0;
+  sim::Outcome outcome_;
   Bytes live_ = 0;
   std::size_t undoable_ = 0;  // of itinerary_.undo: those that were saved
 };

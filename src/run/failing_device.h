@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "run/device.h"
 
@@ -37,6 +38,7 @@ class FailingDevice final : public Device {
     return done;
   }
   void Drain() override { device_->Drain(); }
+  std::vector<CopySpan> TakeCopies() override { return device_->TakeCopies(); }
   Status Read(Bytes address, std::byte* host, Bytes bytes) override {
     if (Fails()) return Fail("device memory cannot be read");
     return device_->Read(address, host, bytes);

@@ -1,9 +1,9 @@
 #include "run/profile.h"
 
 #include <algorithm>
-#include <chrono>
 #include <set>
 
+#include "run/clock.h"
 #include "run/cpu_device.h"
 #include "run/made_up.h"
 
@@ -12,11 +12,6 @@ namespace {
 
 constexpr Bytes kAlignment = 512;
 constexpr Bytes kSpare = kGiB;  // address space for what ops need beside their tensors, at least
-
-Nanos Now() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
 
 }  // namespace
 

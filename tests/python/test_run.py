@@ -2,6 +2,7 @@
 
 import _thread
 import copy
+import json
 import os
 import threading
 
@@ -103,6 +104,32 @@ def test_small_cnn_with_dropout(policy, budget):
         assert report["copied_out_bytes"] + report["recompute_ns"] > 0
 
 
+def test_the_report_as_files(tmp_path):
+    twins = Twins("cnn", momentum)
+    step = twins.step(budget="60%", link="2GB/s")
+    for _ in range(2):
+        step(*twins.batch)
+    report = step.report()
+    for name in ("r.json", "r.trace.json", "r.html", "r.txt"):
+        report.save(tmp_path / name)
+    assert json.loads((tmp_path / "r.json").read_text()) == report.to_dict()
+    assert (tmp_path / "r.txt").read_text() == repr(report) and "copied to the host" in repr(report)
+    assert "SmallCNN, measured" in (tmp_path / "r.html").read_text()
+    events = [e for e in json.loads((tmp_path / "r.trace.json").read_text())["traceEvents"] if e["ph"] == "X"]
+    tracks = [[e for e in events if e["tid"] == track] for track in range(3)]
+    graph = next(iter(step._plans.values())).graph
+    assert len(tracks[0]) >= len(graph["ops"])
+    # Each way as many bytes as were copied, a copy at a time, each as long as the link makes it: 2 bytes per ns.
+    for track, copied in zip(tracks[1:], (report.to_dict()["copied_out_bytes"], report.to_dict()["copied_in_bytes"])):
+        assert copied <= sum(e["args"]["bytes"] for e in track) < copied + 512 * len(track)
+        for before, after in zip(track, track[1:]):
+            assert before["ts"] + before["dur"] <= after["ts"]
+        for e in track:
+            assert e["dur"] * 1e3 >= (e["args"]["bytes"] - 512) / 2
+    with pytest.raises(ValueError, match="expected a name that ends in"):
+        report.save(tmp_path / "r.pdf")
+
+
 @pytest.mark.parametrize("name", ["unet", "lstm", "bert", "gpt2"])
 def test_models(name):
     twins = Twins(name, momentum)
@@ -116,6 +143,8 @@ OPTIMIZERS = {
     "amsgrad": lambda p: torch.optim.Adam(p, amsgrad=True),
     "rmsprop": lambda p: torch.optim.RMSprop(p, momentum=0.5, centered=True),
     "adagrad": torch.optim.Adagrad,
+    "adafactor": torch.optim.Adafactor,
+    "foreach": lambda p: torch.optim.AdamW(p, foreach=True),
 }
 
 
