@@ -179,10 +179,10 @@ def predict(jobs):
     return statistics.median(errors) <= 0.1
 
 
-def batch(names):
-    from run_batch import largest_batches
+def batch(_):
+    from _run_batch import largest_batches
 
-    return largest_batches(names)
+    return largest_batches()
 
 
 def main():

@@ -213,11 +213,11 @@ class Profiler {
     profiler_ = *std::move(profiler);
   }
 
-  std::optional<nb::dict> Profile(std::size_t op) {
+  std::optional<nb::dict> Profile(std::size_t op, int runs) {
     if (op >= ops_) Raise({fmt::format("the graph has no op {}", op)});
     const auto profile = [&] {
       nb::gil_scoped_release release;
-      return profiler_->Profile(OpId(op));
+      return profiler_->Profile(OpId(op), {.runs = std::max(runs, 1)});
     }();
     if (!profile) return std::nullopt;
     nb::dict out;
@@ -265,7 +265,8 @@ void AddRun(nb::module_& module) {
   nb::class_<Profiler>(module, "Profiler",
                        "Measures single ops of a captured graph on made-up data. See src/run/profile.h.")
       .def(nb::init<const std::string&, const std::string&>(), nb::arg("graph"), nb::arg("library"))
-      .def("profile", &Profiler::Profile, nb::arg("op"), "Fields of a dict; None: the op refuses made-up data.");
+      .def("profile", &Profiler::Profile, nb::arg("op"), nb::arg("runs") = 5,
+           "Fields of a dict; None: the op refuses made-up data.");
 }
 
 }  // namespace ebbtide::core

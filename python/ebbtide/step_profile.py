@@ -55,19 +55,20 @@ class Profile:
         self._set_times()
 
 
-def profile(graph, progress=lambda done, all_ops: None):
-    """Measures what is not known yet. The random state is left alone. `progress` is told how far it has come."""
+def profile(graph, progress=lambda done, all_ops: None, runs=5, keep=True):
+    """Measures what is not known yet. The random state is left alone. `progress` is told how far it has come. With few `runs`
+    times mean little; memory is measured all the same. `keep`: for later."""
     graph = copy.deepcopy(graph)
     path = cache_folder() / "op-times" / f"{_machine()}.json"
     known = read_json(path) or {}
     before = len(known)
     with torch.random.fork_rng(devices=[]):
         if any(op["kind"] in _SIZE_UNKNOWN for op in graph["ops"]):
-            _measure(graph, known, lambda op: op["kind"] in _SIZE_UNKNOWN, progress)
+            _measure(graph, known, lambda op: op["kind"] in _SIZE_UNKNOWN, progress, runs)
             _correct_sizes(graph, known)
-        _measure(graph, known, lambda op: True, progress)
+        _measure(graph, known, lambda op: True, progress, runs)
     _correct_sizes(graph, known)
-    if len(known) != before:
+    if keep and len(known) != before:
         write_json(path, (read_json(path) or {}) | known)
     return Profile(graph, known, path)
 
@@ -101,7 +102,7 @@ def key_of(op, graph):
     return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:24]
 
 
-def _measure(graph, known, wanted, progress):
+def _measure(graph, known, wanted, progress, runs):
     text = json.dumps(graph)
     missing = {}
     for number, op in enumerate(graph["ops"]):
@@ -114,7 +115,7 @@ def _measure(graph, known, wanted, progress):
     profiler = _core.Profiler(text, library())
     for done, (key, number) in enumerate(missing.items()):
         progress(done, len(missing))
-        known[key] = profiler.profile(number)  # None: it refuses such data
+        known[key] = profiler.profile(number, runs)  # None: it refuses such data
     progress(len(missing), len(missing))
 
 

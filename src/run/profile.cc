@@ -79,7 +79,7 @@ tl::expected<OpProfile, Failure> Profiler::Profile(OpId id, const ProfileOptions
   visit.scratch_bytes = device_->capacity() - next;
   std::vector<Nanos> times;
   Nanos total = 0;
-  for (int i = 0; i < options.runs && (i < 2 || total < options.enough); ++i) {
+  for (int i = 0; i < options.runs && (i < std::min(options.runs, 2) || total < options.enough); ++i) {
     memory.Begin(visit, out.requests, [] { return std::vector<std::pair<Bytes, Bytes>>(); });
     const Nanos begin = Now();
     if (Outcome ran = kernels_->Run(number, scalars_, memory, made); !ran)

@@ -1,0 +1,95 @@
+"""The largest batch that trains in a pool of 1 GiB, plain and with a plan; each found is then run."""
+
+import time
+
+import torch
+from torch.nn import functional as F
+
+import ebbtide
+from ebbtide import twins
+from ebbtide.capture_step import capture_step
+from ebbtide.step_plan import BudgetError, make_plan
+from ebbtide.step_profile import profile
+
+GIB = 2**30
+LINK = 4e9
+
+
+def _images(model, size, classes=10):
+    def build(batch):
+        return model, F.cross_entropy, (torch.randn(batch, 3, size, size), torch.randint(0, classes, (batch,)))
+
+    return build
+
+
+def resnet50():
+    import torchvision
+
+    return _images(torchvision.models.resnet50(weights=None, num_classes=10), 128)
+
+
+def unet():
+    model = twins.UNet(2, (32, 64, 128, 256))
+    return lambda batch: (model, F.cross_entropy, (torch.randn(batch, 3, 128, 128), torch.randint(0, 2, (batch, 128, 128))))
+
+
+def bert():
+    import transformers
+
+    config = transformers.BertConfig(vocab_size=2000, num_hidden_layers=6, hidden_size=256, num_attention_heads=4, intermediate_size=1024)
+    model = transformers.BertForMaskedLM(config).train()
+
+    def build(batch):
+        tokens = torch.randint(5, 2000, (batch, 128))
+        return model, None, {"input_ids": tokens, "labels": tokens}
+
+    return build
+
+
+def largest(build, policy, start):
+    """By planning; the workspaces of each batch are measured."""
+    model = build(1)[0]
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+
+    def fits(batch):
+        _, loss_fn, data = build(batch)
+        graph = profile(capture_step(model, loss_fn, optimizer, data, device="cpu").graph, runs=1, keep=False).graph
+        try:
+            make_plan(graph, GIB, policy, LINK)
+        except BudgetError:
+            return False
+        return True
+
+    low, high = 0, max(start, 1)
+    while fits(high):
+        low, high = high, high * 2
+    while high - low > max(1, low // 8):
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
+
+
+def largest_batches():
+    print(f"{'model':12} {'plain':>6} {'with a plan':>12} {'ratio':>6} {'peak':>10} {'time per sample':>16}")
+    best = 0.0
+    for make in (resnet50, bert, unet):
+        torch.manual_seed(0)
+        build = make()
+        plain = largest(build, "none", 4)
+        planned = largest(build, "home", plain)
+        rows = []
+        for batch, policy in ((plain, "none"), (planned, "home")):
+            model, loss_fn, data = build(batch)
+            step = ebbtide.step(model, loss_fn, torch.optim.SGD(model.parameters(), lr=0.01), data, budget=GIB, policy=policy, measure=True)
+            for _ in range(2):
+                started = time.perf_counter()
+                step(data) if isinstance(data, dict) else step(*data)
+                seconds = time.perf_counter() - started
+            rows.append((step.report().to_dict()["peak_bytes"], seconds / batch))
+            step.close()
+            del step
+        best = max(best, planned / plain)
+        print(f"{make.__name__:12} {plain:6} {planned:12} {planned / plain:6.2f} {rows[1][0] / 2**20:6.1f} MiB "
+              f"{rows[1][1] / rows[0][1]:13.2f}x", flush=True)
+    print(f"best {best:.2f}: at least 2.8 is wanted")
+    return best >= 2.8
