@@ -86,6 +86,9 @@ void AddPlanFlags(CLI::App& verb, PlanFlags& flags) {
       ->type_name("BYTES")
       ->check(Check(CheckGiven));
   verb.add_flag("--no-swap", flags.no_swap, "Copy nothing to the host")->disable_flag_override();
+  verb.add_flag("--swap-state", flags.swap_state,
+                "Also copy parameters, optimizer state, buffers and inputs to the host for a while")
+      ->disable_flag_override();
   verb.add_flag("--no-recompute", flags.no_recompute, "Compute nothing twice")->disable_flag_override();
 }
 
@@ -106,6 +109,7 @@ Result<std::unique_ptr<PlanningTask>> MakeTask(const PlanFlags& flags, TrainingG
   EBB_ASSIGN_OR_RETURN(task->limits.budget, BudgetOf(flags, task->gpu, sim::PlainPeak(task->workload)));
   EBB_ASSIGN_OR_RETURN(task->limits.host, HostMemoryOf(flags));
   task->limits.may_swap = !flags.no_swap;
+  task->limits.may_move_state = flags.swap_state;
   task->limits.may_recompute = !flags.no_recompute;
   task->graph = std::move(graph);
   return task;

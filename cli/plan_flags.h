@@ -20,6 +20,7 @@ struct PlanFlags {
   std::string link;         // "12GB/s"; empty: the GPU's own
   std::string host_memory;  // empty: as much as it takes
   bool no_swap = false;
+  bool swap_state = false;
   bool no_recompute = false;
 };
 

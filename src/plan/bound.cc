@@ -110,7 +110,9 @@ Nanos LowerBound(const Problem& problem, const BoundOptions& options) {
   if (Floor(problem) > problem.limits.budget) return problem.clock.back();
   const Nanos simple = BoundFromMoments(problem);
   if (problem.workload->ops() > options.most_ops) return simple;
-  return std::max(simple, BoundFromProgram(problem, options));
+  BoundOptions program = options;
+  program.state_may_leave |= problem.limits.may_move_state;
+  return std::max(simple, BoundFromProgram(problem, program));
 }
 
 }  // namespace ebbtide::plan

@@ -15,6 +15,7 @@ std::vector<Index> CountShort(const Problem& problem) {
 
 bool IsIdleWhenShort(const Problem& problem, Index s, const std::vector<Index>& count) {
   const auto uses = problem.workload->uses[s];
+  if (problem.workload->born[s] == sim::kNone && count[uses.front()] > 0) return true;
   for (std::size_t i = 1; i < uses.size(); ++i) {
     if (count[uses[i]] > count[uses[i - 1] + 1]) return true;
   }
@@ -32,12 +33,14 @@ Candidates FindCandidates(const Problem& problem, const CandidateOptions& option
   Candidates out;
   std::map<Index, std::vector<Index>> by_maker;
   for (Index s = 0; s < workload.storages(); ++s) {
-    if (workload.born[s] == sim::kNone || workload.uses[s].size() < 2 || workload.bytes[s] == 0) continue;
+    const bool is_state = workload.born[s] == sim::kNone;
+    if (is_state && !IsMovableState(problem, s)) continue;
+    if (workload.uses[s].size() < (is_state ? 1 : 2) || workload.bytes[s] == 0) continue;
     ++out.considered;
     if (!options.reduce) {
       out.groups.Add(std::vector<Index>{s});
     } else if (IsIdleWhenShort(problem, s, count)) {
-      by_maker[workload.born[s]].push_back(s);
+      by_maker[is_state ? static_cast<Index>(workload.ops()) + s : workload.born[s]].push_back(s);
     }
   }
   for (auto& [maker, group] : by_maker) {

@@ -25,6 +25,11 @@ Driver::Driver(const Problem& problem, bool record, Freeing freeing)
 }
 
 bool Driver::Run() {
+  for (Index s = 0; s < workload_.storages(); ++s) {
+    if (!IsMovableState(problem_, s) || NextUse(s) == kNone) continue;
+    is_idle_[s] = true;
+    BecomeIdle(s);
+  }
   for (next_op_ = 0; next_op_ < workload_.ops(); ++next_op_) {
     BeforeOp(next_op_);
     if (!Require(next_op_) || !RunOnce(next_op_, false)) return false;

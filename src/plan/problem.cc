@@ -7,9 +7,11 @@
 namespace ebbtide::plan {
 namespace {
 
-Index LongestGap(std::span<const Index> uses, const std::vector<Nanos>& clock) {
+// `is_there`: from the beginning of the step on.
+Index LongestGap(std::span<const Index> uses, const std::vector<Nanos>& clock, bool is_there) {
   Index end = sim::kNone;
   Nanos longest = -1;
+  if (is_there && !uses.empty()) longest = clock[uses.front()], end = uses.front();
   for (std::size_t i = 1; i < uses.size(); ++i) {
     const Nanos gap = clock[uses[i]] - clock[uses[i - 1] + 1];
     if (gap > longest) longest = gap, end = uses[i];
@@ -77,21 +79,24 @@ Problem MakeProblem(const sim::Workload& workload, const sim::Link& link, const 
   }
   out.live = std::move(change);
   out.neighbours = Neighbours(workload);
-  for (std::size_t s = 0; s < workload.storages(); ++s) out.longest_gap.push_back(LongestGap(workload.uses[s], out.clock));
+  for (std::size_t s = 0; s < workload.storages(); ++s) out.longest_gap.push_back(LongestGap(workload.uses[s], out.clock, workload.born[s] == sim::kNone));
   return out;
 }
 
 Bytes Floor(const Problem& problem, OpId* op) {
   const sim::Workload& workload = *problem.workload;
-  // What is there throughout: the present state, unless it may be swapped.
-  Bytes fixed = 0;
+  // What is there throughout: the state, unless it may be moved. Even then all of it is there when the step begins and
+  // when it ends.
+  Bytes fixed = 0, state = 0;
   std::vector<bool> is_fixed(workload.storages(), false);
   for (std::size_t s = 0; s < workload.storages(); ++s) {
     if (workload.born[s] != sim::kNone) continue;
+    state += workload.bytes[s];
+    if (IsMovableState(problem, static_cast<Index>(s))) continue;
     is_fixed[s] = true;
     fixed += workload.bytes[s];
   }
-  Bytes most = fixed;
+  Bytes most = state;
   if (op && workload.ops() > 0) *op = OpId(0);
   for (std::size_t i = 0; i < workload.ops(); ++i) {
     Bytes also = workload.workspace[i];

@@ -15,6 +15,7 @@ struct Limits {
   Bytes host = Bytes{1} << 60;      // pinned host memory
   bool may_swap = true;
   bool may_recompute = true;
+  bool may_move_state = false;      // what is there before the step may go to the host for a while
 };
 
 struct Problem {
@@ -29,7 +30,7 @@ struct Problem {
   std::vector<Bytes> needed;           // by op: its needs, births and workspace, which must be there at once
   std::vector<Bytes> live;             // by op: what lives while it runs when each storage goes with its last use
   std::vector<Bytes> before;           // by op: what of that is there before it runs
-  std::vector<Index> longest_gap;      // by storage: the use that ends its longest time without one; kNone: it has one use
+  std::vector<Index> longest_gap;      // by storage: the use that ends its longest time without one; kNone: there is none
   sim::Lists neighbours;               // by storage: those its recipe needs and those whose recipes need it, not of the
                                        // state that is there throughout
 };
@@ -39,5 +40,10 @@ Problem MakeProblem(const sim::Workload& workload, const sim::Link& link, const 
 // No plan needs less: the largest op with what it touches, beside what can neither be moved nor made again.
 // `op`, where it is given: the op that needs it.
 Bytes Floor(const Problem& problem, OpId* op = nullptr);
+
+// Whether it is state that may go to the host for a while.
+inline bool IsMovableState(const Problem& problem, Index s) {
+  return problem.limits.may_swap && problem.limits.may_move_state && problem.workload->born[s] == sim::kNone;
+}
 
 }  // namespace ebbtide::plan

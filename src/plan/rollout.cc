@@ -42,7 +42,7 @@ void Rollout::BeforeOp(Index /*op*/) {
 // ---- What is where
 
 void Rollout::BecomeIdle(Index s) {
-  const bool can_leave = CanRemake(s) || (problem_.limits.may_swap && workload_.born[s] != kNone);
+  const bool can_leave = CanRemake(s) || (problem_.limits.may_swap && workload_.born[s] != kNone) || IsMovableState(problem_, s);
   if (!can_leave || workload_.bytes[s] == 0) return;
   last_used_[s] = machine_.now();
   idle_place_[s] = static_cast<std::uint32_t>(idle_.size());
@@ -134,8 +134,9 @@ float Rollout::KeyOf(Index s, Index next_use) {
   return preferences_.choice[s] == Choice::kRecompute ? key - kRecomputeFirst : key;
 }
 
-// Not while a copy reads or may write it, nor to a host that is full.
+// Not while a copy reads or may write it, nor to a host that is full, nor before anything has run.
 bool Rollout::CanLeaveNow(Index s) const {
+  if (machine_.steps() == 0) return false;
   const bool needs_copy = !machine_.OnHost(s) && !CanRemake(s);
   if (needs_copy && machine_.host_used() + workload_.bytes[s] > problem_.limits.host) return false;
   return machine_.Settled(s) && !(machine_.OnHost(s) && machine_.HostReady(s) > machine_.now());
