@@ -105,6 +105,7 @@ class Model {
     for (Index t = 0; t <= ops_; ++t) {
       for (Index s = 0; s < workload_.storages(); ++s) {
         if (!IsFollowed(s) || workload_.born[s] >= t || t > last_use_[s]) continue;
+        if (t == ops_ && !workload_.outlives[s]) continue;
         Saved(t, s) = AddColumn(t == ops_ ? 1 : 0, 1, 0, true);
       }
       for (Index op = 0; op < t && t < ops_; ++op) {

@@ -57,7 +57,8 @@ Problem MakeProblem(const sim::Workload& workload, const sim::Link& link, const 
   for (std::size_t s = 0; s < workload.storages(); ++s) {
     const bool lasting = workload.recipe[s].empty();
     const double cost = lasting ? 1e12 : static_cast<double>(out.again[s] + 1);
-    out.value.push_back(static_cast<float>(std::log2(cost / static_cast<double>(std::max<Bytes>(workload.bytes[s], 1)))));
+    out.value.push_back(
+        static_cast<float>(std::log2(cost / static_cast<double>(std::max<Bytes>(workload.bytes[s], 1)))));
   }
   std::vector<Bytes> change(ops + 1, 0);
   for (std::size_t s = 0; s < workload.storages(); ++s) {
@@ -79,7 +80,8 @@ Problem MakeProblem(const sim::Workload& workload, const sim::Link& link, const 
   }
   out.live = std::move(change);
   out.neighbours = Neighbours(workload);
-  for (std::size_t s = 0; s < workload.storages(); ++s) out.longest_gap.push_back(LongestGap(workload.uses[s], out.clock, workload.born[s] == sim::kNone));
+  for (std::size_t s = 0; s < workload.storages(); ++s)
+    out.longest_gap.push_back(LongestGap(workload.uses[s], out.clock, IsMovableState(out, static_cast<Index>(s))));
   return out;
 }
 

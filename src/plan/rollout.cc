@@ -90,6 +90,7 @@ void Rollout::Prefetch() {
 
 // Keeps the stream to the host busy with what is dearest to make again.
 void Rollout::BeginCopies() {
+  if (machine_.steps() == 0) return;
   const Nanos until = machine_.now() + workload_.time[next_op_];
   while (machine_.out_free() < until && !may_leave_.empty()) {
     const Index s = may_leave_.front().second;

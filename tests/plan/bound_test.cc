@@ -11,6 +11,7 @@
 #include "sim/simulate.h"
 #include "tests/plan/random_plans.h"
 #include "tests/plan/wild_schedule.h"
+#include "tests/sim/hand_graph.h"
 
 namespace ebbtide::plan {
 namespace {
@@ -190,6 +191,29 @@ TEST(ExactTest, MakesTheCheapestAgain) {
   EXPECT_EQ(result.schedule->steps, (std::vector<Index>{0, 1, 2, 0, 3}));
   EXPECT_FALSE(Checkmate(problem, {.better_than = 50}).schedule);
   EXPECT_TRUE(Checkmate(problem, {.better_than = 51}).schedule);
+}
+
+// x -> a -> b -> c, backward reads b, a, x and what comes from behind; the last gradient outlives the step, though the
+// inputs of the op that makes it do not. Whatever home finds, the program finds as well.
+TEST(ExactTest, FindsAScheduleWhereAGradientOutlivesTheStep) {
+  HandGraph step;
+  const TensorId x = step.Present(100, StorageKind::kInput);
+  const TensorId a = step.Make("convolution", {x}, 100, {.time = 10});
+  const TensorId b = step.Make("convolution", {a}, 100, {.time = 20});
+  const TensorId c = step.Make("convolution", {b}, 100, {.time = 30});
+  TensorId gradient = step.Make("loss", {c}, 100, {.time = 1});
+  for (const TensorId saved : {b, a, x}) {
+    gradient = step.Make("convolution_backward", {saved, gradient}, 100, {.phase = Phase::kBackward, .time = 40});
+  }
+  step.graph.outputs.push_back(gradient);
+  std::vector<Nanos> times;
+  for (const Op& op : step.graph.ops) times.push_back(op.time);
+  const sim::Workload workload = sim::MakeWorkload(step.graph, times, {.alignment = 1});
+  // 500 at the loss with x, a, b, c and its own result. In 400 one of a and b is made again; a takes 10.
+  const Problem problem = MakeProblem(workload, {}, {.budget = 400, .may_swap = false});
+  const CheckmateResult best = Checkmate(problem, {});
+  ASSERT_TRUE(best.proved && best.schedule);
+  EXPECT_EQ(sim::Simulate(workload, *best.schedule, {}).time, sim::PlainTime(workload) + 10);
 }
 
 }  // namespace

@@ -28,6 +28,7 @@ std::unique_ptr<Task> RandomTask(std::uint64_t seed) {
   const double way = uniform(0, 1);
   limits.may_swap = way < 0.8;
   limits.may_recompute = way > 0.2;
+  limits.may_move_state = uniform(0, 1) < 0.3;
   if (uniform(0, 1) < 0.3) limits.host = static_cast<Bytes>(uniform(0, 300));
   const Bytes floor = Floor(MakeProblem(task->workload, link, limits));
   const Bytes most = sim::PlainPeak(task->workload);
@@ -47,6 +48,7 @@ Preferences RandomPreferences(const sim::Workload& workload, std::mt19937_64& ra
     out.weight[s] = normal(random);
   }
   out.distance_power = std::uniform_real_distribution<double>(0, 3)(random);
+  out.staleness_power = std::uniform_real_distribution<double>(0, 2)(random);
   out.batch = std::uniform_real_distribution<double>(0, 8)(random);
   return out;
 }

@@ -32,6 +32,7 @@ class Wild : public Driver {
     for (const Index s : std::vector<Index>(away_.begin(), away_.end())) {
       if (Chance(returns_)) BringBack(s);
     }
+    if (machine_.steps() == 0) return;  // nothing leaves before anything has run
     for (const Index s : std::vector<Index>(idle_.begin(), idle_.end())) {
       if (machine_.Settled(s) && Chance(leaves_)) Leave(s);
     }
