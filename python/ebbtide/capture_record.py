@@ -102,7 +102,7 @@ class Recorder:
         op["inputs"] = list(dict.fromkeys(inputs))
         op["outputs"] = [
             self._bind(tensor, self._tensor(tensor, self._storage(tensor)))
-            for tensor in _leaves(result) if isinstance(tensor, torch.Tensor)
+            for tensor in _leaves(_asked_for(result, arguments)) if isinstance(tensor, torch.Tensor)
         ]
         if mutated:
             op["mutated"] = list(dict.fromkeys(mutated))
@@ -197,13 +197,25 @@ def map_tensors(function, value):
     return value
 
 
+def _asked_for(result, arguments):
+    """Kernels leave out the gradients that their mask does not ask for; torch's rules for fakes may make them."""
+    mask = arguments.get("output_mask")
+    if not isinstance(mask, list) or not isinstance(result, tuple) or len(mask) != len(result):
+        return result
+    return [tensor for tensor, wanted in zip(result, mask) if wanted]
+
+
 def _without_underscore(function):
     """unsqueeze for unsqueeze_: in place it changes the handle, not the bytes."""
-    name, overload = function._schema.name.split("::")[1], function._schema.overload_name or "default"
+    name = function._schema.name.split("::")[1]
     packet = getattr(aten, name.rstrip("_"), None)
-    if name in ("resize_", "resize_as_", "set_", "rename_") or packet is None or overload not in packet.overloads():
-        raise CaptureError(f"{function._schema.name} cannot be captured: it gives a tensor other memory in place")
-    return getattr(packet, overload)
+    if name not in ("resize_", "resize_as_", "set_", "rename_") and packet is not None:
+        takes = [(a.name, str(a.type)) for a in function._schema.arguments]
+        for overload in packet.overloads():  # transpose_.default is transpose.int
+            plain = getattr(packet, overload)
+            if [(a.name, str(a.type)) for a in plain._schema.arguments] == takes:
+                return plain
+    raise CaptureError(f"{function._schema.name} cannot be captured: it gives a tensor other memory in place")
 
 
 def _with_underscore(function):

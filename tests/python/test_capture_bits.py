@@ -56,6 +56,30 @@ def test_lstm():
     assert_trains_alike(ebbtide.capture, TokenLSTM(50, 16), loss_fn, momentum, (tokens, tokens.roll(1, 1)), steps=3)
 
 
+def test_gru_whose_gates_are_transposed_in_place():
+    class Last(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.gru = nn.GRU(8, 8, num_layers=2, dropout=0.2, batch_first=True)
+
+        def forward(self, x):
+            return self.gru(x)[0][:, -1]
+
+    assert_trains_alike(ebbtide.capture, Last(), F.mse_loss, momentum, (torch.randn(4, 6, 8), torch.randn(4, 8)), steps=2)
+
+
+def test_gradients_that_nobody_asks_for():
+    """Behind a frozen first layer, batch norm's backward gives no gradient of its input."""
+    model = Residual()
+    model.stem[0].weight.requires_grad_(False)
+    batch = (torch.randn(4, 3, 8, 8), torch.randint(0, 5, (4,)))
+
+    def of_trained(parameters):
+        return momentum([p for p in parameters if p.requires_grad])
+
+    assert_trains_alike(ebbtide.capture, model, F.cross_entropy, of_trained, batch, steps=2)
+
+
 def test_autocast():
     class Mixed(nn.Module):
         def __init__(self):
