@@ -24,7 +24,7 @@ Position RandomPosition(const Candidates& candidates, Random& random) {
                         static_cast<float>(random.Normal() - 2)});
   }
   out.distance_power = static_cast<float>(2 * random.Uniform());
-  out.staleness_power = static_cast<float>(1.5 * random.Uniform());
+  out.staleness_power = std::max(0.0f, static_cast<float>(3 * random.Uniform() - 1.5));
   out.batch = static_cast<float>(2 + 6 * random.Uniform());
   return out;
 }
