@@ -23,6 +23,7 @@ struct TrainFlags {
   std::string budget, link, policy = "home";
   int steps = 5;
   int accumulate = 1;
+  bool swap_state = false;
   bool check = false;
 };
 
@@ -73,6 +74,7 @@ Result<int> RunTrain(const TrainFlags& flags) {
   if (flags.accumulate > 1) words.push_back(fmt::format("--accumulate={}", flags.accumulate));
   if (!flags.budget.empty()) words.push_back("--budget=" + flags.budget);
   if (!flags.link.empty()) words.push_back("--link=" + flags.link);
+  if (flags.swap_state) words.push_back("--swap-state");
   if (flags.check) words.push_back("--check");
   return Start("train", std::move(words), flags.model);
 }
@@ -109,6 +111,8 @@ Verb AddTrain(CLI::App& program) {
   app->add_option("--accumulate", flags->accumulate, "Batches per update (default 1)")
       ->type_name("N")
       ->check(Check(CheckPositive));
+  app->add_flag("--swap-state", flags->swap_state, "Parameters and optimizer state may go to the host for a while")
+      ->disable_flag_override();
   app->add_flag("--check", flags->check, "Also train a copy by plain PyTorch, and compare every bit")
       ->disable_flag_override();
   AddOutputFlags(*app, flags->output);

@@ -26,10 +26,12 @@ class Planned:
         self.text, self.said, self.graph = text, said, graph
 
 
-def make_plan(graph, budget, policy, link, gpu=None):
+def make_plan(graph, budget, policy, link, gpu=None, swap_state=False):
     """`budget`: bytes or a text as --budget takes it. `link`: bytes per second. `gpu`: whose times count where the graph has none."""
     text = json.dumps(graph, separators=(",", ":"), allow_nan=False)
     words = ["--budget", str(budget), "--policy", policy, "--link", f"{int(link)}B/s", "--no-bound", "--seed", "1"]
+    if swap_state:
+        words.append("--swap-state")
     if gpu is not None:
         words += ["--gpu", gpu]
     program = find_program()

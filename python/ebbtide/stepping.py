@@ -1,5 +1,6 @@
 """ebbtide.step: one training step as a function, within a budget of device memory, with the numbers of plain PyTorch."""
 
+import contextlib
 import re
 import sys
 from collections import OrderedDict
@@ -11,7 +12,7 @@ from torch.utils._pytree import tree_flatten_with_path, tree_unflatten
 from . import _core
 from .capture_step import capture_step
 from .step_gradients import Gradients, hook_of
-from .step_plan import make_plan
+from .step_plan import BudgetError, make_plan
 from .step_profile import profile
 from .step_report import Report
 from .step_state import State, StateChanged
@@ -26,7 +27,7 @@ class Step:
     """Call it with a batch: it trains one step and returns the loss. See ebbtide.step."""
 
     def __init__(self, model, loss_fn, optimizer, example_batch, budget, policy, link, device, autocast, accumulate,
-                 clip_grad_norm, clip_grad_value, on_gradients, measure, note=None):
+                 clip_grad_norm, clip_grad_value, on_gradients, swap_state, measure, note=None):
         if device != "cpu":
             raise ValueError(f"device {device!r}: expected 'cpu'")
         if optimizer is None:
@@ -37,7 +38,7 @@ class Step:
         self._hook = hook_of(clip_grad_norm, clip_grad_value, on_gradients)
         self._model = getattr(model, "_orig_mod", model)
         self._loss_fn, self._optimizer, self._policy = loss_fn, optimizer, policy
-        self._autocast, self._measure, self._note = autocast, measure, note or tell
+        self._autocast, self._swap_state, self._measure, self._note = autocast, swap_state, measure, note or tell
         self._link = _bandwidth(link)
         self._budget = _budget_text("1000%" if budget is None else budget)  # memory is taken as it is used
         self._pool = None
@@ -111,6 +112,9 @@ class Step:
         if prepared is self._current:
             self.close()
 
+    def _plan(self, graph, budget):
+        return make_plan(graph, budget, self._policy, self._link or _ASSUMED_LINK, swap_state=self._swap_state)
+
     def _prepare(self, batch):
         if isinstance(batch, Mapping):
             batch = dict(batch)
@@ -126,7 +130,7 @@ class Step:
         graph = measured.graph if measured else captured.graph
         budget = self._budget if self._pool is None else self._pool.capacity
         self._note("planning")
-        planned = make_plan(graph, budget, self._policy, self._link or _ASSUMED_LINK)
+        planned = self._plan(graph, budget)
         if self._pool is None:
             self._pool = _core.Pool(planned.said["budget_bytes"], float(self._link or 0), float(self._link or 0))
         if measured and not measured.rehearsed:
@@ -135,7 +139,8 @@ class Step:
             times = make_engine(planned, measured, self._pool).rehearse(_REHEARSALS)
             if times is not None:
                 measured.rehearse(times)
-                planned = make_plan(graph, self._pool.capacity, self._policy, self._link or _ASSUMED_LINK)
+                with contextlib.suppress(BudgetError):  # what is found at the limit depends on times; the first plan works
+                    planned = self._plan(graph, self._pool.capacity)
         prepared = Prepared(self, captured, graph, measured, planned, self._pool, leaves)
         self._note("")
         self._plans[key] = prepared

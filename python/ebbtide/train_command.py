@@ -38,6 +38,7 @@ def _parser():
     parser.add_argument("--policy", default="home")
     parser.add_argument("--link")
     parser.add_argument("--accumulate", type=_positive, default=1)
+    parser.add_argument("--swap-state", action="store_true")
     parser.add_argument("--check", action="store_true")
     for size in _SIZES:
         parser.add_argument("--" + size.replace("_", "-"), type=_positive)
@@ -93,7 +94,7 @@ def _train(options, parts, name):
         plain = copy.deepcopy((model, optimizer))
     try:
         step = Step(model, loss_fn, optimizer, batch, options.budget, options.policy, options.link, "cpu", None, options.accumulate,
-                    None, None, None, True, note=_note(options))
+                    None, None, None, options.swap_state, True, note=_note(options))
     except BudgetError as error:
         if options.json:
             print(json.dumps({"schema_version": 1, "command": "train", "model": name, "feasible": False,
@@ -153,7 +154,7 @@ def _profile(options, parts, name):
     from .stepping import Step
 
     model, loss_fn, optimizer, batch = parts
-    step = Step(model, loss_fn, optimizer, batch, None, "home", None, "cpu", None, 1, None, None, None, True, note=_note(options))
+    step = Step(model, loss_fn, optimizer, batch, None, "home", None, "cpu", None, 1, None, None, None, False, True, note=_note(options))
     graph = next(iter(step._plans.values())).graph
     graph["name"] = name
     if options.output:

@@ -60,7 +60,7 @@ Status Engine::Prepare() {
     return Fail("the plan needs {} bytes ({}), the pool has {} ({})", height, FormatBytes(height), device_->capacity(),
                 FormatBytes(device_->capacity()));
   }
-  EBB_ASSIGN_OR_RETURN(itinerary_, MakeItinerary(graph_, workload_, plan_.schedule));
+  itinerary_ = MakeItinerary(graph_, workload_, plan_.schedule);
   Bytes host = 0;
   swap_slot_.assign(workload_.storages(), -1);
   for (const Stay& stay : plan_.schedule.stays) {
@@ -83,7 +83,7 @@ Status Engine::Prepare() {
   random_.resize(runner_.RandomBytes() * (1 + itinerary_.draws));
   requests_.resize(graph_.ops.size());
   tickets_.resize(plan_.schedule.stays.size());
-  bound_.assign(workload_.storages(), false);
+  at_.assign(workload_.storages(), -1);
   return {};
 }
 
@@ -91,6 +91,8 @@ tl::expected<StepReport, Failure> Engine::Step(const StepCall& call) {
   report_ = {};
   report_.step_time.assign(plan_.schedule.steps.size(), 0);
   arriving_.assign(workload_.storages(), kNone);
+  has_left_.assign(workload_.storages(), false);
+  at_ = itinerary_.home;
   undoable_ = 0;
   live_ = 0;
   outcome_ = {};
@@ -107,8 +109,8 @@ tl::expected<StepReport, Failure> Engine::Step(const StepCall& call) {
     device_->Drain();
     Undo();
   }
-  for (Index s = 0; s < bound_.size(); ++s) {
-    if (bound_[s]) End(s);
+  for (Index s = 0; s < at_.size(); ++s) {
+    if (at_[s] >= 0 && itinerary_.home[s] < 0) End(s);
   }
   if (!outcome) return tl::unexpected<Failure>(std::move(outcome).error());
   report_.time = Elapsed();
@@ -135,7 +137,7 @@ Outcome Engine::Walk(const StepCall& call) {
       return Failed(Failure::Kind::kOther, fmt::format("storage {} is no output", span.storage));
     EBB_RUN(Access(true, [&] { return device_->Read(stay->address + span.offset, span.host, span.bytes); }));
   }
-  return {};
+  return GoHome();
 }
 
 // Before the first op: what is undone if the step fails is saved, and the inputs get their contents.
@@ -161,7 +163,7 @@ Outcome Engine::MoveIn(const StepCall& call) {
 }
 
 void Engine::Begin(Index s, Bytes address) {
-  bound_[s] = true;
+  at_[s] = address;
   live_ += workload_.bytes[s];
   report_.live_peak = std::max(report_.live_peak, live_);
   report_.peak = std::max(report_.peak, address + workload_.bytes[s]);
@@ -169,8 +171,9 @@ void Engine::Begin(Index s, Bytes address) {
 }
 
 void Engine::End(Index s) {
-  if (!bound_[s]) return;
-  bound_[s] = false;
+  if (at_[s] < 0) return;
+  at_[s] = -1;
+  has_left_[s] = true;
   live_ -= workload_.bytes[s];
   runner_.Bind(s, nullptr);
 }
@@ -230,8 +233,7 @@ Outcome Engine::RunStep(Index k, const Visit& visit, const StepCall& call) {
   }
   std::byte* protect = host_->data() + protect_slot_;
   for (const Index s : visit.protect) {
-    EBB_RUN(
-        Access(visit.in_update, [&] { return device_->Read(itinerary_.home[s], protect, graph_.storages[s].bytes); }));
+    EBB_RUN(Access(visit.in_update, [&] { return device_->Read(at_[s], protect, graph_.storages[s].bytes); }));
     protect += workload_.bytes[s];
   }
   const std::size_t random_bytes = itinerary_.draws > 0 ? runner_.RandomBytes() : 0;
@@ -260,8 +262,7 @@ Outcome Engine::RunStep(Index k, const Visit& visit, const StepCall& call) {
   if (!random_now.empty()) runner_.LoadRandom(random_now.data());
   protect = host_->data() + protect_slot_;
   for (const Index s : visit.protect) {
-    EBB_RUN(
-        Access(visit.in_update, [&] { return device_->Write(protect, itinerary_.home[s], graph_.storages[s].bytes); }));
+    EBB_RUN(Access(visit.in_update, [&] { return device_->Write(protect, at_[s], graph_.storages[s].bytes); }));
     protect += workload_.bytes[s];
   }
   if (!ran) {
@@ -367,7 +368,34 @@ void Engine::Describe() {
   }
 }
 
+// State that the iteration has left elsewhere goes back to where the next one expects it. By way of the host: places
+// overlap.
+Outcome Engine::GoHome() {
+  for (const Index s : itinerary_.moved) {
+    if (at_[s] == itinerary_.home[s] || graph_.storages[s].bytes == 0) continue;
+    EBB_RUN(
+        Access(true, [&] { return device_->Read(at_[s], host_->data() + swap_slot_[s], graph_.storages[s].bytes); }));
+  }
+  for (const Index s : itinerary_.moved) {
+    if (at_[s] == itinerary_.home[s]) continue;
+    EBB_RUN(Access(true, [&] {
+      return device_->Write(host_->data() + swap_slot_[s], itinerary_.home[s], graph_.storages[s].bytes);
+    }));
+  }
+  for (const Index s : itinerary_.moved) runner_.Bind(s, device_->At(itinerary_.home[s]));
+  return {};
+}
+
 void Engine::Undo() {
+  for (const Index s : itinerary_.moved) {
+    // What has left is on the host, as it was: only the update changes it, and buffers, which follow.
+    if (has_left_[s] && graph_.storages[s].bytes > 0) {
+      std::ignore = Access(true, [&] {
+        return device_->Write(host_->data() + swap_slot_[s], itinerary_.home[s], graph_.storages[s].bytes);
+      });
+    }
+    runner_.Bind(s, device_->At(itinerary_.home[s]));
+  }
   for (std::size_t i = 0; i < undoable_; ++i) {
     const Index s = itinerary_.undo[i];
     std::ignore = Access(true, [&] {

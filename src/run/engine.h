@@ -1,8 +1,8 @@
 // Executes a plan: runs its ops, moves its storages, and leaves everything as it was when a step comes to nothing.
 //
-// The pool holds all state (parameters, buffers, optimizer state) at the addresses of the plan; who owns it puts it
-// there before the first step (home) and may read and change it between steps. A step that fails before its update has
-// begun is undone: the buffers that it changed and the random state are as before. In the update nothing is allocated
+// Between steps the pool holds all state (parameters, buffers, optimizer state) where the plan's iteration begins with
+// it; who owns it puts it there before the first step (home) and may read and change it between steps. A step that
+// fails before its update has begun is undone: state and random state are as before. In the update nothing is allocated
 // but what the plan has a place for, and a copy that fails is made again; so the update ends.
 #pragma once
 
@@ -94,6 +94,7 @@ class Engine {
   void Begin(Index storage, Bytes address);
   void End(Index storage);
   void Undo();
+  Outcome GoHome();
   void Describe();
   std::vector<std::pair<Bytes, Bytes>> FreeRanges(Index step) const;
 
@@ -114,7 +115,8 @@ class Engine {
   StepReport report_;
   std::vector<Ticket> tickets_;  // by stay
   std::vector<Index> arriving_;  // by storage: the stay whose copy nobody has waited for; kNone: none
-  std::vector<bool> bound_;      // by storage: of what is no state
+  std::vector<Bytes> at_;        // by storage: its address now; -1: it is not on the device
+  std::vector<bool> has_left_;   // by storage: of state, whether it has left its home
   struct Queued {
     Ticket ticket;
     Index stay;

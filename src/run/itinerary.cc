@@ -12,20 +12,12 @@ using sim::Begin;
 using sim::End;
 using sim::Stay;
 
-Result<std::vector<Bytes>> Homes(const TrainingGraph& graph, const sim::Schedule& schedule) {
-  std::vector<Bytes> home(graph.storages.size(), -1);
+void FindHomes(const TrainingGraph& graph, const sim::Schedule& schedule, Itinerary& out) {
+  out.home.assign(graph.storages.size(), -1);
   for (const Stay& stay : schedule.stays) {
-    const Storage& storage = graph.storages[stay.storage];
-    if (!IsPersistent(storage.kind)) continue;
-    if (stay.begin != Begin::kPresent || stay.end != End::kStays) {
-      return Fail(
-          "the plan moves storage {} ({}) during the step; expected parameters, buffers, optimizer state and "
-          "inputs to stay",
-          stay.storage, storage.name);
-    }
-    home[stay.storage] = stay.address;
+    if (stay.begin == Begin::kPresent) out.home[stay.storage] = stay.address;
+    if (stay.begin == Begin::kPresent && stay.end != End::kStays) out.moved.push_back(stay.storage);
   }
-  return home;
 }
 
 // Where the storages of a step go: a stay that begins with it, or the space beside its scratch memory.
@@ -48,11 +40,10 @@ void PlaceBirths(const TrainingGraph& graph, const sim::Workload& workload, cons
 
 }  // namespace
 
-Result<Itinerary> MakeItinerary(const TrainingGraph& graph, const sim::Workload& workload,
-                                const sim::Schedule& schedule) {
+Itinerary MakeItinerary(const TrainingGraph& graph, const sim::Workload& workload, const sim::Schedule& schedule) {
   Itinerary out;
   const Index steps = static_cast<Index>(schedule.steps.size());
-  EBB_ASSIGN_OR_RETURN(out.home, Homes(graph, schedule));
+  FindHomes(graph, schedule, out);
   out.visits.resize(steps + 1);
   const std::vector<bool> again = sim::RunsAgain(workload, schedule);
   const std::vector<Index> next_need = sim::NextNeeds(workload, schedule, again);

@@ -39,11 +39,11 @@ struct Itinerary {
   Index draws = 0;            // random states to keep
   Index first_update = 0;     // visits before it can be undone
   std::vector<Index> undo;    // state that they change
-  std::vector<Bytes> home;    // by storage: the address of state, which it never leaves; -1 for all else
+  std::vector<Bytes> home;    // by storage: the address of state when the iteration begins; -1 for all else
+  std::vector<Index> moved;   // state that is elsewhere for a while, or when the iteration ends
 };
 
-// The schedule is placed and valid for the graph. An error: it moves state, which the engine leaves where it is.
-Result<Itinerary> MakeItinerary(const TrainingGraph& graph, const sim::Workload& workload,
-                                const sim::Schedule& schedule);
+// The schedule is placed and valid for the graph.
+Itinerary MakeItinerary(const TrainingGraph& graph, const sim::Workload& workload, const sim::Schedule& schedule);
 
 }  // namespace ebbtide::run

@@ -171,7 +171,12 @@ Outcome Kernels::Run(Index op, std::span<const double> scalars, OpMemory& memory
   return {};
 }
 
-void Kernels::Bind(Index storage, std::byte* at) { library_->bind(program_, storage, at); }
+void Kernels::Bind(Index storage, std::byte* at) {
+  if (!attached_[storage] || at == nullptr) return library_->bind(program_, storage, at);
+  // The user's tensors keep the pool for as long as they lie in it.
+  library_->move(program_, storage, at, new std::shared_ptr<Device>(device_),
+                 [](void* owner) { delete static_cast<std::shared_ptr<Device>*>(owner); });
+}
 
 Status Kernels::Attach(Index storage, void* storage_impl) {
   std::array<char, EBBTIDE_ERROR_BYTES> error{};
@@ -181,6 +186,7 @@ Status Kernels::Attach(Index storage, void* storage_impl) {
 }
 
 Status Kernels::MoveIn(const std::shared_ptr<Device>& device, const std::vector<Bytes>& home) {
+  device_ = device;
   for (Index s = 0; s < home.size(); ++s) {
     if (home[s] < 0) continue;
     std::byte* const at = device->At(home[s]);
@@ -192,8 +198,7 @@ Status Kernels::MoveIn(const std::shared_ptr<Device>& device, const std::vector<
     const void* const now = library_->address(program_, s, &bytes);
     if (now == at || bytes == 0) continue;
     EBB_RETURN_IF_ERROR(device->Write(static_cast<const std::byte*>(now), home[s], bytes));
-    library_->move(program_, s, at, new std::shared_ptr<Device>(device),
-                   [](void* owner) { delete static_cast<std::shared_ptr<Device>*>(owner); });
+    Bind(s, at);
   }
   return {};
 }

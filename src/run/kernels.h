@@ -46,7 +46,8 @@ class Kernels final : public OpRunner {
 
   const EbbtideKernels* const library_;
   EbbtideKernelsProgram* const program_;
-  std::vector<bool> attached_;  // by storage
+  std::vector<bool> attached_;      // by storage
+  std::shared_ptr<Device> device_;  // whose pool state was moved into
   std::vector<EbbtideMade> made_;
 };
 

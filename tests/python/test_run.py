@@ -154,6 +154,19 @@ def test_optimizers(name):
     assert_trains_alike(twins, twins.step(budget="60%"), 3)
 
 
+@pytest.mark.parametrize("name", ["cnn", "gpt2"])
+def test_state_on_the_host(name):
+    """Budgets that do not hold the state and the largest op at once."""
+    twins = Twins(name, torch.optim.Adam)
+    with pytest.raises(BudgetError) as caught:
+        twins.step(budget="1KiB")
+    with pytest.raises(BudgetError) as with_state:
+        twins.step(budget="1KiB", swap_state=True)
+    assert with_state.value.minimum_budget_bytes < caught.value.minimum_budget_bytes
+    report = assert_trains_alike(twins, twins.step(budget=with_state.value.minimum_budget_bytes, swap_state=True), 4)
+    assert report["peak_bytes"] < caught.value.minimum_budget_bytes
+
+
 def test_without_a_profile():
     """Scratch memory that nobody has measured comes from what is free in the pool."""
     twins = Twins("cnn", momentum)
