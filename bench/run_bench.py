@@ -179,10 +179,10 @@ def predict(jobs):
     return statistics.median(errors) <= 0.1
 
 
-def batch(_):
+def batch(jobs):
     from _run_batch import largest_batches
 
-    return largest_batches()
+    return largest_batches([job.name for job in jobs])
 
 
 def main():

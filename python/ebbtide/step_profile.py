@@ -55,12 +55,12 @@ class Profile:
         self._set_times()
 
 
-def profile(graph, progress=lambda done, all_ops: None, runs=5, keep=True):
+def profile(graph, progress=lambda done, all_ops: None, runs=5, keep=True, again=False):
     """Measures what is not known yet. The random state is left alone. `progress` is told how far it has come. With few `runs`
-    times mean little; memory is measured all the same. `keep`: for later."""
+    times mean little; memory is measured all the same. `keep`: for later. `again`: also what is known."""
     graph = copy.deepcopy(graph)
     path = cache_folder() / "op-times" / f"{_machine()}.json"
-    known = read_json(path) or {}
+    known = {} if again else read_json(path) or {}
     before = len(known)
     with torch.random.fork_rng(devices=[]):
         if any(op["kind"] in _SIZE_UNKNOWN for op in graph["ops"]):

@@ -126,7 +126,9 @@ class Step:
         captured = capture_step(
             self._model, self._loss_fn, self._optimizer, hollow, device="cpu", autocast=self._autocast,
             around=lambda update: Gradients(update, self._accumulate > 1, self._applies(), self._hook))
-        measured = profile(captured.graph, lambda done, of: self._note(f"measuring ops: {done} of {of}")) if self._measure else None
+        measured = None
+        if self._measure:
+            measured = profile(captured.graph, lambda done, of: self._note(f"measuring ops: {done} of {of}"), again=self._measure == "again")
         graph = measured.graph if measured else captured.graph
         budget = self._budget if self._pool is None else self._pool.capacity
         self._note("planning")

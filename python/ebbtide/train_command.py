@@ -154,7 +154,7 @@ def _profile(options, parts, name):
     from .stepping import Step
 
     model, loss_fn, optimizer, batch = parts
-    step = Step(model, loss_fn, optimizer, batch, None, "home", None, "cpu", None, 1, None, None, None, False, True, note=_note(options))
+    step = Step(model, loss_fn, optimizer, batch, None, "home", None, "cpu", None, 1, None, None, None, False, "again", note=_note(options))
     graph = next(iter(step._plans.values())).graph
     graph["name"] = name
     if options.output:

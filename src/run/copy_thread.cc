@@ -65,7 +65,7 @@ void CopyThread::Work() {
 
 void CopyThread::Run(const Copy& copy) const {
   const auto begin = std::chrono::steady_clock::now();
-  std::memcpy(copy.to, copy.from, static_cast<std::size_t>(copy.bytes));
+  if (copy.bytes > 0) std::memcpy(copy.to, copy.from, static_cast<std::size_t>(copy.bytes));
   if (speed_ <= 0) return;
   const auto takes = static_cast<Nanos>(static_cast<double>(copy.bytes) * 1e9 / speed_) + latency_;
   std::this_thread::sleep_until(begin + std::chrono::nanoseconds(takes));

@@ -81,11 +81,11 @@ class CpuDevice final : public Device {
   }
 
   Status Read(Bytes address, std::byte* host, Bytes bytes) override {
-    std::memcpy(host, At(address), static_cast<std::size_t>(bytes));
+    if (bytes > 0) std::memcpy(host, At(address), static_cast<std::size_t>(bytes));
     return {};
   }
   Status Write(const std::byte* host, Bytes address, Bytes bytes) override {
-    std::memcpy(At(address), host, static_cast<std::size_t>(bytes));
+    if (bytes > 0) std::memcpy(At(address), host, static_cast<std::size_t>(bytes));
     return {};
   }
 

@@ -97,6 +97,12 @@ tl::expected<StepReport, Failure> Engine::Step(const StepCall& call) {
   live_ = 0;
   outcome_ = {};
   queued_.clear();
+  update_begun_ = false;
+  // Nothing of ours is to ask the host for memory during the update.
+  outcome_.timeline.reserve(plan_.schedule.steps.size() + 2 * plan_.schedule.stays.size());
+  outcome_.boundary.reserve(itinerary_.visits.size());
+  outcome_.released.reserve(itinerary_.visits.size());
+  queued_.reserve(2 * plan_.schedule.stays.size());
   std::ignore = device_->TakeCopies();
   begin_ = Now();
   Outcome outcome;
@@ -107,7 +113,12 @@ tl::expected<StepReport, Failure> Engine::Step(const StepCall& call) {
   }
   if (!outcome) {
     device_->Drain();
-    Undo();
+    if (update_begun_) {
+      std::ignore = GoHome();
+      outcome.error().message += "; the update had begun, so parameters and optimizer state are partly new";
+    } else {
+      Undo();
+    }
   }
   for (Index s = 0; s < at_.size(); ++s) {
     if (at_[s] >= 0 && itinerary_.home[s] < 0) End(s);
@@ -251,10 +262,10 @@ Outcome Engine::RunStep(Index k, const Visit& visit, const StepCall& call) {
   for (const Birth& birth : visit.births) {
     if (birth.bytes > 0) report_.peak = std::max(report_.peak, birth.address + workload_.bytes[birth.storage]);
   }
-  std::vector<Made> made;
+  update_begun_ = update_begun_ || visit.in_update;
   memory_.Begin(visit, requests_[visit.op], [this, k] { return FreeRanges(k); });
   const Nanos begin = Now();
-  Outcome ran = runner_.Run(visit.op, call.scalars, memory_, made);
+  Outcome ran = runner_.Run(visit.op, call.scalars, memory_, made_);
   const Nanos end = Now();
   report_.step_time[k] = end - begin;
   outcome_.timeline.push_back({sim::Stream::kCompute, begin - begin_, end - begin_, visit.op, kNone, visit.again});
@@ -271,7 +282,7 @@ Outcome Engine::RunStep(Index k, const Visit& visit, const StepCall& call) {
                                       ran.error().message);
     return ran;
   }
-  return Settle(visit, made);
+  return Settle(visit, made_);
 }
 
 // What the op has made gets to where the plan has it.
@@ -304,11 +315,8 @@ Outcome Engine::Settle(const Visit& visit, std::vector<Made>& made) {
                    [&] { return device_->Write(moved.second.data(), visit.births[i].address, made[i].bytes); }));
   }
   if (!elsewhere.empty() || requests_[visit.op].empty()) requests_[visit.op] = memory_.RequestsOf(made);
-  Bytes kept = 0;
   for (const Birth& birth : visit.births) {
-    if (!birth.kept) continue;
-    Begin(birth.storage, birth.address);
-    kept += workload_.bytes[birth.storage];
+    if (birth.kept) Begin(birth.storage, birth.address);
   }
   report_.live_peak = std::max(report_.live_peak, live_ + beside + memory_.most());
   report_.peak = std::max(report_.peak, memory_.highest());
@@ -372,7 +380,7 @@ void Engine::Describe() {
 // overlap.
 Outcome Engine::GoHome() {
   for (const Index s : itinerary_.moved) {
-    if (at_[s] == itinerary_.home[s] || graph_.storages[s].bytes == 0) continue;
+    if (at_[s] < 0 || at_[s] == itinerary_.home[s]) continue;
     EBB_RUN(
         Access(true, [&] { return device_->Read(at_[s], host_->data() + swap_slot_[s], graph_.storages[s].bytes); }));
   }

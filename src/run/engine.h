@@ -125,6 +125,8 @@ class Engine {
   std::vector<Queued> queued_;
   Nanos begin_ = 0;
   sim::Outcome outcome_;
+  std::vector<Made> made_;
+  bool update_begun_ = false;
   Bytes live_ = 0;
   std::size_t undoable_ = 0;  // of itinerary_.undo: those that were saved
 };

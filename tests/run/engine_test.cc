@@ -219,6 +219,29 @@ TEST(Engine, AnInterruptedStepLeavesEverythingAsItWas) {
   }
 }
 
+TEST(Engine, AnOpThatFailsSaysWhetherTheUpdateHadBegun) {
+  const Case random = RandomCase(3);
+  ASSERT_TRUE(random.plan);
+  const TrainingGraph& graph = random.task->graph;
+  Twins twins(graph, *random.plan);
+  twins.ExpectSameStep(1);
+  bool in_update = false;
+  for (Index op = 0; op < graph.ops.size(); ++op) {
+    in_update = in_update || graph.ops[op].phase == Phase::kUpdate;
+    const std::vector<std::byte> everything = twins.Everything();
+    twins.runner().refused = op;
+    const auto report = twins.Step(2);
+    ASSERT_FALSE(report);
+    const std::string& message = report.error().message;
+    EXPECT_EQ(message.find("the update had begun") != std::string::npos, in_update) << message;
+    EXPECT_EQ(message.find(fmt::format("op {} ({}): refused", op, graph.ops[op].kind)), 0u) << message;
+    if (!in_update) {
+      ASSERT_EQ(twins.Everything(), everything);
+    }
+  }
+  EXPECT_TRUE(in_update);
+}
+
 // op 0 makes A (64), op 1 makes B (64) of A; the pool has 64 more.
 struct TwoOps {
   TwoOps() {

@@ -52,6 +52,7 @@ std::uint64_t FakeRunner::DigestOf(Index op, std::span<const double> scalars, bo
 Outcome FakeRunner::Run(Index op, std::span<const double> scalars, OpMemory& memory, std::vector<Made>& made) {
   ++runs;
   made.clear();
+  if (op == refused) return tl::unexpected<Failure>(Failure{Failure::Kind::kOther, "refused"});
   if (!ReadsContents(op)) return {};
   const auto allocate = [&](Bytes bytes) {
     return static_cast<std::byte*>(memory.Allocate(static_cast<std::size_t>(bytes)));

@@ -27,6 +27,7 @@ class FakeRunner final : public OpRunner {
   // Ask first for as much as the op's first result takes, and let it go, so that the result is asked for second; keep
   // it until the result is there, so that the result lands elsewhere.
   bool decoy_released = false, decoy_kept = false;
+  Index refused = sim::kNone;  // an op that fails
   std::int64_t runs = 0;
 
  private:
