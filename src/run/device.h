@@ -8,10 +8,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "base/result.h"
 #include "base/units.h"
+#include "run/clock.h"
 
 namespace ebbtide::run {
 
@@ -22,6 +24,12 @@ using Ticket = std::uint64_t;
 struct CopySpan {
   Ticket ticket = 0;
   Nanos begin = 0, end = 0;
+};
+
+// Bytes of the pool that an op reads or writes.
+struct Used {
+  Bytes address = 0, bytes = 0;
+  bool writes = false;
 };
 
 // Memory of the host that copies go to and come from. Freed with the last reference.
@@ -39,6 +47,8 @@ class Device {
   virtual Bytes capacity() const = 0;
   // The address as kernels take it.
   virtual std::byte* At(Bytes address) = 0;
+  // Of memory that ops are given.
+  virtual Bytes alignment() const { return 64; }
   virtual Result<std::shared_ptr<HostMemory>> MakeHostMemory(Bytes bytes) = 0;
 
   // Queues a copy on the stream of its direction. It begins when compute has done all that it was given before, and the
@@ -56,6 +66,22 @@ class Device {
   // On the compute stream, in order with the ops; the host's memory may be used when they return.
   virtual Status Read(Bytes address, std::byte* host, Bytes bytes) = 0;
   virtual Status Write(const std::byte* host, Bytes address, Bytes bytes) = 0;
+  // As these, between the pool and memory of MakeHostMemory, which the host leaves alone until it has drained the
+  // device.
+  virtual Status Save(Bytes address, std::byte* host, Bytes bytes) { return Read(address, host, bytes); }
+  virtual Status Restore(const std::byte* host, Bytes address, Bytes bytes) { return Write(host, address, bytes); }
+
+  // The stream that ops run on from now on, where the device has such.
+  virtual void SetCompute(void* /*stream*/) {}
+  // Around what is given to compute: all of the pool that it touches.
+  virtual Status BeginOp(const char* /*name*/, std::span<const Used> /*accesses*/) { return {}; }
+  virtual void EndOp() {}
+
+  // Moments of compute, after all that it was given. When() tells the time of one, by run::Now, after a Drain;
+  // StartClock forgets those before it.
+  virtual void StartClock() {}
+  virtual Nanos Mark() { return Now(); }
+  virtual Nanos When(Nanos mark) const { return mark; }
 };
 
 }  // namespace ebbtide::run

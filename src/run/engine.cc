@@ -41,7 +41,7 @@ Engine::Engine(TrainingGraph graph, plan::Plan plan, std::shared_ptr<Device> dev
       plan_(std::move(plan)),
       device_(std::move(device)),
       runner_(runner),
-      memory_(*device_, std::min(plan_.alignment, StepMemory::kAlignment)) {}
+      memory_(*device_, std::min(plan_.alignment, device_->alignment())) {}
 
 Result<std::unique_ptr<Engine>> Engine::Make(TrainingGraph graph, plan::Plan plan, std::shared_ptr<Device> device,
                                              OpRunner& runner) {
@@ -93,6 +93,7 @@ tl::expected<StepReport, Failure> Engine::Step(const StepCall& call) {
   arriving_.assign(workload_.storages(), kNone);
   has_left_.assign(workload_.storages(), false);
   at_ = itinerary_.home;
+  new_.assign(workload_.storages(), false);
   undoable_ = 0;
   live_ = 0;
   outcome_ = {};
@@ -103,8 +104,11 @@ tl::expected<StepReport, Failure> Engine::Step(const StepCall& call) {
   outcome_.boundary.reserve(itinerary_.visits.size());
   outcome_.released.reserve(itinerary_.visits.size());
   queued_.reserve(2 * plan_.schedule.stays.size());
+  spans_.clear();
+  spans_.reserve(3 * plan_.schedule.steps.size() + 4 * plan_.schedule.stays.size());
   std::ignore = device_->TakeCopies();
   begin_ = Now();
+  device_->StartClock();
   Outcome outcome;
   try {
     outcome = Walk(call);
@@ -119,6 +123,7 @@ tl::expected<StepReport, Failure> Engine::Step(const StepCall& call) {
     } else {
       Undo();
     }
+    device_->Drain();
   }
   for (Index s = 0; s < at_.size(); ++s) {
     if (at_[s] >= 0 && itinerary_.home[s] < 0) End(s);
@@ -138,9 +143,9 @@ Outcome Engine::Walk(const StepCall& call) {
     EBB_RUN(Boundary(visit));
     if (visit.op != kNone) EBB_RUN(RunStep(k, visit, call));
   }
-  const Nanos last = Now();
+  const Nanos last = device_->Mark();
   device_->Drain();
-  report_.drain = Now() - last;
+  report_.drain = std::max<Nanos>(Now() - device_->When(last), 0);
   for (const HostSpan& span : call.outputs) {
     const auto stay = std::ranges::find_if(
         plan_.schedule.stays, [&](const Stay& s) { return s.storage == span.storage && s.end == sim::End::kStays; });
@@ -157,7 +162,7 @@ Outcome Engine::MoveIn(const StepCall& call) {
   if (!random_.empty()) runner_.SaveRandom(random_.data());
   for (std::size_t i = 0; i < itinerary_.undo.size(); ++i) {
     const Index s = itinerary_.undo[i];
-    EBB_RUN(FromStatus(device_->Read(itinerary_.home[s], host_->data() + undo_slot_[i], graph_.storages[s].bytes)));
+    EBB_RUN(FromStatus(device_->Save(itinerary_.home[s], host_->data() + undo_slot_[i], graph_.storages[s].bytes)));
     ++undoable_;
   }
   for (const HostSpan& span : call.inputs) {
@@ -204,18 +209,18 @@ Result<Ticket> Engine::Queue(Index i, bool out) {
 
 // A copy that fails is made once more: the second time compute has nothing else to do.
 Outcome Engine::AwaitCopy(Index i, bool out) {
-  const Nanos begin = Now();
+  const Nanos begin = device_->Mark();
   Status done = tickets_[i] != 0 ? device_->Await(tickets_[i]) : Status(Fail("not queued"));
   if (!done) {
     const Result<Ticket> ticket = QueueCopy(i, out);
     done = ticket ? device_->Await(*ticket) : Status(tl::unexpected<Error>(ticket.error()));
   }
-  (out ? report_.wait_for_memory : report_.wait_for_data) += Now() - begin;
+  spans_.push_back({begin, device_->Mark(), out ? &report_.wait_for_memory : &report_.wait_for_data});
   return FromStatus(done);
 }
 
 Outcome Engine::Boundary(const Visit& visit) {
-  outcome_.boundary.push_back(Elapsed());
+  outcome_.boundary.push_back(device_->Mark());
   for (const Index i : visit.leaving) {
     tickets_[i] = QueueCopy(i, true).value_or(0);
     report_.copied_out += graph_.storages[plan_.schedule.stays[i].storage].bytes;
@@ -225,7 +230,7 @@ Outcome Engine::Boundary(const Visit& visit) {
     if (stay.end == sim::End::kCopyOut) EBB_RUN(AwaitCopy(i, true));
     End(stay.storage);
   }
-  outcome_.released.push_back(Elapsed());
+  outcome_.released.push_back(device_->Mark());
   for (const Index i : visit.entering) {
     const Stay& stay = plan_.schedule.stays[i];
     Begin(stay.storage, stay.address);
@@ -241,10 +246,11 @@ Outcome Engine::RunStep(Index k, const Visit& visit, const StepCall& call) {
     if (arriving_[s] == kNone) continue;
     EBB_RUN(AwaitCopy(arriving_[s], false));
     arriving_[s] = kNone;
+    new_[s] = true;
   }
   std::byte* protect = host_->data() + protect_slot_;
   for (const Index s : visit.protect) {
-    EBB_RUN(Access(visit.in_update, [&] { return device_->Read(at_[s], protect, graph_.storages[s].bytes); }));
+    EBB_RUN(Access(visit.in_update, [&] { return device_->Save(at_[s], protect, graph_.storages[s].bytes); }));
     protect += workload_.bytes[s];
   }
   const std::size_t random_bytes = itinerary_.draws > 0 ? runner_.RandomBytes() : 0;
@@ -263,17 +269,22 @@ Outcome Engine::RunStep(Index k, const Visit& visit, const StepCall& call) {
     if (birth.bytes > 0) report_.peak = std::max(report_.peak, birth.address + workload_.bytes[birth.storage]);
   }
   update_begun_ = update_begun_ || visit.in_update;
-  memory_.Begin(visit, requests_[visit.op], [this, k] { return FreeRanges(k); });
-  const Nanos begin = Now();
-  Outcome ran = runner_.Run(visit.op, call.scalars, memory_, made_);
-  const Nanos end = Now();
-  report_.step_time[k] = end - begin;
-  outcome_.timeline.push_back({sim::Stream::kCompute, begin - begin_, end - begin_, visit.op, kNone, visit.again});
-  if (visit.again) report_.recompute += report_.step_time[k];
+  memory_.Begin(visit, requests_[visit.op], [this, k] { return Spare(k); });
+  Nanos begin = device_->Mark();
+  Outcome ran = Access(visit.in_update, [&] { return Declare(visit); });
+  if (ran) {
+    begin = Waited(begin, visit);
+    ran = runner_.Run(visit.op, call.scalars, memory_, made_);
+    device_->EndOp();
+  }
+  const Nanos end = device_->Mark();
+  outcome_.timeline.push_back({sim::Stream::kCompute, begin, end, visit.op, kNone, visit.again});
+  spans_.push_back({begin, end, &report_.step_time[k]});
+  if (visit.again) spans_.push_back({begin, end, &report_.recompute});
   if (!random_now.empty()) runner_.LoadRandom(random_now.data());
   protect = host_->data() + protect_slot_;
   for (const Index s : visit.protect) {
-    EBB_RUN(Access(visit.in_update, [&] { return device_->Write(protect, at_[s], graph_.storages[s].bytes); }));
+    EBB_RUN(Access(visit.in_update, [&] { return device_->Restore(protect, at_[s], graph_.storages[s].bytes); }));
     protect += workload_.bytes[s];
   }
   if (!ran) {
@@ -283,6 +294,38 @@ Outcome Engine::RunStep(Index k, const Visit& visit, const StepCall& call) {
     return ran;
   }
   return Settle(visit, made_);
+}
+
+// Tells the device what the op is about to touch.
+Status Engine::Declare(const Visit& visit) {
+  accesses_.clear();
+  const auto add = [&](Index s, Bytes address, bool writes) {
+    accesses_.push_back({address, graph_.storages[s].bytes, writes});
+  };
+  for (const Index s : workload_.needs[visit.op]) add(s, at_[s], false);
+  for (const Index s : workload_.changes[visit.op]) add(s, at_[s], true);
+  for (const Birth& birth : visit.births) add(birth.storage, birth.address, true);
+  accesses_.push_back({visit.scratch_address, visit.scratch_bytes, true});
+  return device_->BeginOp(graph_.ops[visit.op].kind.c_str(), accesses_);
+}
+
+// Compute stood still for what the op was to touch, from the mark on: until when.
+Nanos Engine::Waited(Nanos from, const Visit& visit) {
+  const Nanos until = device_->Mark();
+  const bool for_data = std::ranges::any_of(workload_.needs[visit.op], [&](Index s) { return new_[s]; });
+  spans_.push_back({from, until, for_data ? &report_.wait_for_data : &report_.wait_for_memory});
+  for (const Index s : workload_.needs[visit.op]) new_[s] = false;
+  return until;
+}
+
+// What the op may have beyond the plan, told to the device as well.
+std::vector<std::pair<Bytes, Bytes>> Engine::Spare(Index step) {
+  std::vector<std::pair<Bytes, Bytes>> ranges = FreeRanges(step);
+  std::vector<Used> accesses;
+  for (const auto& [address, bytes] : ranges) accesses.push_back({address, bytes, true});
+  if (!device_->BeginOp("memory beyond the plan", accesses)) return {};
+  device_->EndOp();
+  return ranges;
 }
 
 // What the op has made gets to where the plan has it.
@@ -356,6 +399,14 @@ tl::expected<std::vector<Nanos>, Failure> Engine::Rehearse(int runs) {
 }
 
 void Engine::Describe() {
+  for (const Span& span : spans_) *span.sum += device_->When(span.end) - device_->When(span.begin);
+  for (sim::Span& interval : outcome_.timeline) {
+    interval.begin = device_->When(interval.begin) - begin_;
+    interval.end = device_->When(interval.end) - begin_;
+  }
+  for (std::vector<Nanos>* const moments : {&outcome_.boundary, &outcome_.released}) {
+    for (Nanos& moment : *moments) moment = device_->When(moment) - begin_;
+  }
   outcome_.time = report_.time;
   outcome_.peak = report_.live_peak;
   outcome_.recompute = report_.recompute;
@@ -425,7 +476,7 @@ std::vector<std::pair<Bytes, Bytes>> Engine::FreeRanges(Index step) const {
   std::vector<std::pair<Bytes, Bytes>> out;
   Bytes at = 0;
   const auto gap = [&](Bytes until) {
-    const Bytes aligned = RoundUp(at, std::min(plan_.alignment, StepMemory::kAlignment));
+    const Bytes aligned = RoundUp(at, std::min(plan_.alignment, device_->alignment()));
     if (aligned < until) out.emplace_back(aligned, until - aligned);
   };
   for (const auto& [address, bytes] : taken) {

@@ -88,6 +88,8 @@ class Engine {
   Outcome Boundary(const Visit& visit);
   Outcome RunStep(Index k, const Visit& visit, const StepCall& call);
   Outcome Settle(const Visit& visit, std::vector<Made>& made);
+  Status Declare(const Visit& visit);
+  Nanos Waited(Nanos from, const Visit& visit);
   Outcome AwaitCopy(Index stay, bool out);
   Result<Ticket> QueueCopy(Index stay, bool out);
   Result<Ticket> Queue(Index stay, bool out);
@@ -97,6 +99,7 @@ class Engine {
   Outcome GoHome();
   void Describe();
   std::vector<std::pair<Bytes, Bytes>> FreeRanges(Index step) const;
+  std::vector<std::pair<Bytes, Bytes>> Spare(Index step);
 
   const TrainingGraph graph_;
   const plan::Plan plan_;
@@ -117,6 +120,13 @@ class Engine {
   std::vector<Index> arriving_;  // by storage: the stay whose copy nobody has waited for; kNone: none
   std::vector<Bytes> at_;        // by storage: its address now; -1: it is not on the device
   std::vector<bool> has_left_;   // by storage: of state, whether it has left its home
+  std::vector<bool> new_;        // by storage: was awaited and not used since
+  std::vector<Used> accesses_;
+  struct Span {
+    Nanos begin, end;  // the device's marks
+    Nanos* sum;        // of the report: what they are added to
+  };
+  std::vector<Span> spans_;
   struct Queued {
     Ticket ticket;
     Index stay;

@@ -47,6 +47,23 @@ class FailingDevice final : public Device {
     if (Fails()) return Fail("device memory cannot be written");
     return device_->Write(host, address, bytes);
   }
+  Status Save(Bytes address, std::byte* host, Bytes bytes) override {
+    if (Fails()) return Fail("device memory cannot be read");
+    return device_->Save(address, host, bytes);
+  }
+  Status Restore(const std::byte* host, Bytes address, Bytes bytes) override {
+    if (Fails()) return Fail("device memory cannot be written");
+    return device_->Restore(host, address, bytes);
+  }
+  Bytes alignment() const override { return device_->alignment(); }
+  void SetCompute(void* stream) override { device_->SetCompute(stream); }
+  Status BeginOp(const char* name, std::span<const Used> accesses) override {
+    return device_->BeginOp(name, accesses);
+  }
+  void EndOp() override { device_->EndOp(); }
+  void StartClock() override { device_->StartClock(); }
+  Nanos Mark() override { return device_->Mark(); }
+  Nanos When(Nanos mark) const override { return device_->When(mark); }
 
  private:
   bool Fails() {

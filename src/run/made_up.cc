@@ -9,7 +9,8 @@
 namespace ebbtide::run {
 namespace {
 
-constexpr std::size_t kPattern = 4096;  // elements that repeat
+constexpr std::size_t kPattern = 4096;      // elements that repeat
+constexpr std::size_t kWritten = 1u << 22;  // bytes at a time
 
 struct Range {
   float low, high;
@@ -74,10 +75,12 @@ void FillMadeUp(const TrainingGraph& graph, StorageId storage, Device& device, B
   const auto tensor = std::ranges::find(graph.tensors, storage, &Tensor::storage);
   const DType dtype = tensor == graph.tensors.end() ? DType::kUInt8 : tensor->dtype;
   const std::vector<std::byte> pattern = PatternOf(dtype, RangeOf(graph.storage(storage).kind));
-  const Bytes size = static_cast<Bytes>(pattern.size());
-  for (Bytes done = 0; done < bytes; done += size) {
-    std::memcpy(device.At(address + done), pattern.data(), static_cast<std::size_t>(std::min(size, bytes - done)));
-  }
+  std::vector<std::byte> many;
+  while (many.size() < kWritten && static_cast<Bytes>(many.size()) < bytes)
+    many.insert(many.end(), pattern.begin(), pattern.end());
+  const Bytes size = static_cast<Bytes>(many.size());
+  for (Bytes done = 0; done < bytes; done += size)
+    std::ignore = device.Write(many.data(), address + done, std::min(size, bytes - done));
 }
 
 }  // namespace ebbtide::run

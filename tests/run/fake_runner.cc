@@ -32,6 +32,8 @@ class Heap final : public OpMemory {
 
 }  // namespace
 
+std::uint64_t NextRandom(std::uint64_t state) { return Mix(state, 3); }
+
 bool FakeRunner::ReadsContents(Index op) const {
   return !workload_.births[op].empty() || !workload_.changes[op].empty() || graph_.ops[op].outputs.empty();
 }
@@ -61,7 +63,7 @@ Outcome FakeRunner::Run(Index op, std::span<const double> scalars, OpMemory& mem
   std::uint64_t digest = DigestOf(op, scalars, false);
   const std::uint64_t with_statistics = DigestOf(op, scalars, true);
   if (graph_.ops[op].random) {
-    random_ = Mix(random_, 3);
+    random_ = NextRandom(random_);
     digest = Mix(digest, random_);
   }
   std::byte* scratch = nullptr;

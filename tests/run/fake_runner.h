@@ -12,6 +12,9 @@
 
 namespace ebbtide::run {
 
+// The random state after one draw.
+std::uint64_t NextRandom(std::uint64_t state);
+
 class FakeRunner final : public OpRunner {
  public:
   explicit FakeRunner(const TrainingGraph& graph) : graph_(graph), at_(graph.storages.size()) {
