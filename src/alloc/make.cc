@@ -7,13 +7,14 @@
 #include "alloc/no_fragmentation.h"
 #include "alloc/pytorch.h"
 #include "alloc/pytorch_expandable.h"
+#include "alloc/tide.h"
 #include "base/nearest.h"
 
 namespace ebbtide::alloc {
 namespace {
 
 constexpr std::string_view kPytorch = "pytorch", kExpandable = "pytorch-expandable", kAsync = "cuda-malloc-async",
-                           kNoFragmentation = "no-fragmentation";
+                           kTide = "tide", kNoFragmentation = "no-fragmentation";
 
 }  // namespace
 
@@ -22,6 +23,7 @@ const std::vector<AllocatorModel>& AllocatorModels() {
       {kPytorch, "PyTorch's caching allocator", true},
       {kExpandable, "the same with expandable_segments:True", true},
       {kAsync, "PyTorch's backend:cudaMallocAsync", true},
+      {kTide, "Ebbtide's own: streams share what they free as soon as the free is scheduled", false},
       {kNoFragmentation, "a bound: exactly what is in use", false},
   };
   return models;
@@ -56,6 +58,7 @@ std::unique_ptr<Allocator> MakeAllocator(const AllocatorChoice& choice, DeviceMe
     return std::make_unique<PytorchExpandableAllocator>(choice.pytorch, device, streams);
   }
   if (choice.name == kAsync) return std::make_unique<CudaMallocAsyncAllocator>(choice.pytorch, device, streams);
+  if (choice.name == kTide) return std::make_unique<TideAllocator>(device, streams);
   assert(choice.name == kNoFragmentation);
   return std::make_unique<NoFragmentationAllocator>(device, streams);
 }
