@@ -149,11 +149,12 @@ void TideAllocator::Put(Index index) {
   Chunk& chunk = At(index);
   ++chunk.number;
   chunk.listed = true;
-  range.empty.emplace(chunk.address, index);
-  if (!chunk.mapped) return;
+  if (!chunk.mapped) {
+    range.unmapped.emplace(chunk.address, index);
+    return;
+  }
   if (chunk.set >= range.sets.size()) range.sets.resize(chunk.set + 1);
   range.sets[chunk.set].Insert({chunk.size, chunk.address, 0, index});
-  range.free += chunk.size;
   if (chunk.set != kClean) Watch(index);
 }
 
@@ -161,10 +162,11 @@ void TideAllocator::Take(Index index) {
   Chunk& chunk = At(index);
   Range& range = ranges_[chunk.range];
   chunk.listed = false;
-  range.empty.erase(chunk.address);
-  if (!chunk.mapped) return;
-  range.sets[chunk.set].Erase(chunk.size, 0, chunk.address);
-  range.free -= chunk.size;
+  if (chunk.mapped) {
+    range.sets[chunk.set].Erase(chunk.size, 0, chunk.address);
+  } else {
+    range.unmapped.erase(chunk.address);
+  }
 }
 
 // The chunk is looked at again when the last of its uses on some stream is over.
@@ -251,21 +253,33 @@ TideAllocator::Index TideAllocator::FindScheduled(Range& range, Bytes size, Stre
   return best;
 }
 
+// By address. Only for when more memory is needed: it looks at all of them.
+std::vector<TideAllocator::Index> TideAllocator::EmptyChunks(const Range& range) const {
+  std::vector<Index> out;
+  for (const FreeSet& set : range.sets) {
+    for (auto p = set.begin(); p != set.end(); p = set.Next(p)) out.push_back(set.At(p).block);
+  }
+  for (const auto& [address, index] : range.unmapped) out.push_back(index);
+  std::ranges::sort(out, {}, [&](Index index) { return At(index).address; });
+  return out;
+}
+
 // Of all runs of empty chunks, the one that takes least from the device; of several, the lowest.
 std::optional<TideAllocator::Run> TideAllocator::FindRun(const Range& range, Bytes size) const {
   std::optional<Run> best;
-  for (auto first = range.empty.begin(); first != range.empty.end(); ++first) {
+  const std::vector<Index> empty = EmptyChunks(range);
+  for (auto first = empty.begin(); first != empty.end(); ++first) {
     Bytes left = size, to_map = 0;
-    Address end = first->first;
-    for (auto chunk = first; left > 0 && chunk != range.empty.end() && chunk->first == end; ++chunk) {
-      const Chunk& one = At(chunk->second);
+    Address end = At(*first).address;
+    for (auto chunk = first; left > 0 && chunk != empty.end() && At(*chunk).address == end; ++chunk) {
+      const Chunk& one = At(*chunk);
       const Bytes part = std::min(left, one.size);
       if (!one.mapped) to_map += (part + kPage - 1) / kPage * kPage;
       left -= part;
       end += static_cast<Address>(one.size);
       if (best && to_map >= best->to_map) break;
     }
-    if (left <= 0 && (!best || to_map < best->to_map)) best = Run{first->second, to_map};
+    if (left <= 0 && (!best || to_map < best->to_map)) best = Run{*first, to_map};
     if (best && best->to_map == 0) break;
   }
   return best;
@@ -361,12 +375,13 @@ void TideAllocator::Free(BlockId id) {
   Chunk& chunk = At(index);
   chunk.allocated = false;
   usage_.Free(chunk.size);
-  Part part{chunk.size, {streams_->Record(chunk.stream)}};
+  const Event last = streams_->Record(chunk.stream);
+  if (!streams_->Reached(last)) chunk.parts.assign(1, {chunk.size, {last}});
   if (const auto others = others_.find(index); others != others_.end()) {
-    for (const StreamId stream : others->second) Add(part.uses, streams_->Record(stream));
+    if (chunk.parts.empty()) chunk.parts.push_back({chunk.size, {}});
+    for (const StreamId stream : others->second) Add(chunk.parts[0].uses, streams_->Record(stream));
     others_.erase(others);
   }
-  chunk.parts.assign(1, std::move(part));
   Put(index);
 }
 
@@ -382,10 +397,10 @@ void TideAllocator::RecordStream(BlockId id, StreamId stream) {
 void TideAllocator::GiveBack() {
   Poll();
   for (Range& range : ranges_) {
+    if (!range.reserved) continue;
     std::vector<Index> clean;
-    for (const auto& [address, index] : range.empty) {
-      if (At(index).mapped && At(index).set == kClean) clean.push_back(index);
-    }
+    const FreeSet& set = range.sets[kClean];
+    for (auto p = set.begin(); p != set.end(); p = set.Next(p)) clean.push_back(set.At(p).block);
     for (Index index : clean) {
       const Address end = At(index).address + static_cast<Address>(At(index).size);
       const Bytes from = DownToPage(At(index).address + kPage - 1) - static_cast<Bytes>(At(index).address);

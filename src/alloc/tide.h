@@ -69,9 +69,8 @@ class TideAllocator final : public Allocator {
   };
   struct Range {
     bool reserved = false;
-    std::vector<FreeSet> sets;       // clean, mixed, then one per stream
-    std::map<Address, Index> empty;  // chunks that are free or not mapped
-    Bytes free = 0;                  // of those that are free
+    std::vector<FreeSet> sets;          // clean, mixed, then one per stream
+    std::map<Address, Index> unmapped;  // chunks without memory
   };
   struct Waiting {
     Event event;
@@ -103,6 +102,7 @@ class TideAllocator final : public Allocator {
   bool IsOrdered(const Chunk& chunk, Bytes bytes, StreamId stream) const;
   Index FindWithoutWait(Range& range, Bytes size, StreamId stream, Class& met);
   Index FindScheduled(Range& range, Bytes size, StreamId stream);
+  std::vector<Index> EmptyChunks(const Range& range) const;
   std::optional<Run> FindRun(const Range& range, Bytes size) const;
   bool Map(const Run& run, Bytes size);
   Block Hand(Index index, Bytes size, StreamId stream);
