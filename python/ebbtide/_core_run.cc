@@ -125,10 +125,10 @@ class Engine {
     return Fields(*report);
   }
 
-  std::optional<std::vector<Nanos>> Rehearse(int runs) {
+  std::optional<std::vector<Nanos>> Rehearse(int runs, bool one_thread) {
     const auto times = [&] {
       nb::gil_scoped_release release;
-      return engine_->Rehearse(runs);
+      return engine_->Rehearse(runs, one_thread);
     }();
     if (!times) return std::nullopt;
     return *times;
@@ -213,11 +213,11 @@ class Profiler {
     profiler_ = *std::move(profiler);
   }
 
-  std::optional<nb::dict> Profile(std::size_t op, int runs) {
+  std::optional<nb::dict> Profile(std::size_t op, int runs, bool one_thread) {
     if (op >= ops_) Raise({fmt::format("the graph has no op {}", op)});
     const auto profile = [&] {
       nb::gil_scoped_release release;
-      return profiler_->Profile(OpId(op), {.runs = std::max(runs, 1)});
+      return profiler_->Profile(OpId(op), {.runs = std::max(runs, 1), .one_thread = one_thread});
     }();
     if (!profile) return std::nullopt;
     nb::dict out;
@@ -255,7 +255,7 @@ void AddRun(nb::module_& module) {
            "One step. Inputs and outputs: (storage, offset, address on the host, bytes). MemoryError, RuntimeError or "
            "what a "
            "signal raised: nothing has changed.")
-      .def("rehearse", &Engine::Rehearse, nb::arg("runs"),
+      .def("rehearse", &Engine::Rehearse, nb::arg("runs"), nb::arg("one_thread"),
            "Runs the step on made-up state, before any is attached: the time of each op. None: an op refuses it.")
       .def("trace", &Engine::Trace, "The last step's timeline, for Perfetto.")
       .def("page", &Engine::Page, "The last step as a page.")
@@ -265,7 +265,7 @@ void AddRun(nb::module_& module) {
   nb::class_<Profiler>(module, "Profiler",
                        "Measures single ops of a captured graph on made-up data. See src/run/profile.h.")
       .def(nb::init<const std::string&, const std::string&>(), nb::arg("graph"), nb::arg("library"))
-      .def("profile", &Profiler::Profile, nb::arg("op"), nb::arg("runs") = 5,
+      .def("profile", &Profiler::Profile, nb::arg("op"), nb::arg("runs"), nb::arg("one_thread"),
            "Fields of a dict; None: the op refuses made-up data.");
 }
 

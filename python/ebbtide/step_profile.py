@@ -115,7 +115,7 @@ def _measure(graph, known, wanted, progress, runs):
     profiler = _core.Profiler(text, library())
     for done, (key, number) in enumerate(missing.items()):
         progress(done, len(missing))
-        known[key] = profiler.profile(number, runs)  # None: it refuses such data
+        known[key] = profiler.profile(number, runs, torch.get_num_threads() == 1)  # None: it refuses such data
     progress(len(missing), len(missing))
 
 

@@ -138,7 +138,7 @@ class Step:
         if measured and not measured.rehearsed:
             self._note("rehearsing")
             self.close()  # the pool is needed for it
-            times = make_engine(planned, measured, self._pool).rehearse(_REHEARSALS)
+            times = make_engine(planned, measured, self._pool).rehearse(_REHEARSALS, torch.get_num_threads() == 1)
             if times is not None:
                 measured.rehearse(times)
                 with contextlib.suppress(BudgetError):  # what is found at the limit depends on times; the first plan works

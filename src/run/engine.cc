@@ -274,12 +274,14 @@ Outcome Engine::RunStep(Index k, const Visit& visit, const StepCall& call) {
   Outcome ran = Access(visit.in_update, [&] { return Declare(visit); });
   if (ran) {
     begin = Waited(begin, visit);
+    const Nanos own = by_thread_ ? ThreadNow() : 0;
     ran = runner_.Run(visit.op, call.scalars, memory_, made_);
+    if (by_thread_) report_.step_time[k] = ThreadNow() - own;
     device_->EndOp();
   }
   const Nanos end = device_->Mark();
   outcome_.timeline.push_back({sim::Stream::kCompute, begin, end, visit.op, kNone, visit.again});
-  spans_.push_back({begin, end, &report_.step_time[k]});
+  if (!by_thread_) spans_.push_back({begin, end, &report_.step_time[k]});
   if (visit.again) spans_.push_back({begin, end, &report_.recompute});
   if (!random_now.empty()) runner_.LoadRandom(random_now.data());
   protect = host_->data() + protect_slot_;
@@ -367,7 +369,8 @@ Outcome Engine::Settle(const Visit& visit, std::vector<Made>& made) {
   return {};
 }
 
-tl::expected<std::vector<Nanos>, Failure> Engine::Rehearse(int runs) {
+tl::expected<std::vector<Nanos>, Failure> Engine::Rehearse(int runs, bool one_thread) {
+  by_thread_ = one_thread;
   std::vector<std::byte> random(runner_.RandomBytes());
   runner_.SaveRandom(random.data());
   StepCall call;
@@ -388,6 +391,7 @@ tl::expected<std::vector<Nanos>, Failure> Engine::Rehearse(int runs) {
     }
   }
   runner_.LoadRandom(random.data());
+  by_thread_ = false;
   if (failure) return tl::unexpected<Failure>(*std::move(failure));
   std::vector<Nanos> out;
   for (std::vector<Nanos>& each : times) {

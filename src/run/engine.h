@@ -75,8 +75,9 @@ class Engine {
   const sim::Outcome& outcome() const { return outcome_; }
 
   // Runs steps on made-up contents, before state is put into the pool: how long each op of the graph takes where it is,
-  // the median of `runs` times. The random state is left alone.
-  tl::expected<std::vector<Nanos>, Failure> Rehearse(int runs);
+  // the median of `runs` times. The random state is left alone. `one_thread`: ops run on the calling thread alone,
+  // and its own time counts.
+  tl::expected<std::vector<Nanos>, Failure> Rehearse(int runs, bool one_thread = false);
 
  private:
   Engine(TrainingGraph graph, plan::Plan plan, std::shared_ptr<Device> device, OpRunner& runner);
@@ -137,6 +138,7 @@ class Engine {
   sim::Outcome outcome_;
   std::vector<Made> made_;
   bool update_begun_ = false;
+  bool by_thread_ = false;  // step_time is this thread's own time
   Bytes live_ = 0;
   std::size_t undoable_ = 0;  // of itinerary_.undo: those that were saved
 };

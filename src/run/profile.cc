@@ -81,10 +81,11 @@ tl::expected<OpProfile, Failure> Profiler::Profile(OpId id, const ProfileOptions
   Nanos total = 0;
   for (int i = 0; i < options.runs && (i < std::min(options.runs, 2) || total < options.enough); ++i) {
     memory.Begin(visit, out.requests, [] { return std::vector<std::pair<Bytes, Bytes>>(); });
-    const Nanos begin = Now();
+    const auto now = options.one_thread ? ThreadNow : Now;
+    const Nanos begin = now();
     if (Outcome ran = kernels_->Run(number, scalars_, memory, made); !ran)
       return tl::unexpected<Failure>(std::move(ran).error());
-    times.push_back(Now() - begin);
+    times.push_back(now() - begin);
     total += times.back();
     out.workspace = std::max(out.workspace, memory.highest() > 0 ? memory.highest() - visit.scratch_address : 0);
   }

@@ -21,6 +21,7 @@ struct OpProfile {
 struct ProfileOptions {
   int runs = 5;               // that are timed, at most; the median counts
   Nanos enough = 40'000'000;  // no more runs once they took this long together
+  bool one_thread = false;    // ops run on the calling thread alone: its own time counts
 };
 
 class Profiler {
