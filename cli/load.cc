@@ -3,6 +3,7 @@
 #include "cli/capture_model.h"
 #include "cli/python.h"
 #include "cli/temporary_folder.h"
+#include "model/mxnet/mxnet.h"
 
 namespace ebbtide::cli {
 namespace {
@@ -35,8 +36,9 @@ Result<TrainingGraph> Load(const ModelFlags& model, const OutputFlags& output) {
     EBB_RETURN_IF_ERROR(CheckScriptFlags(model));
     return CaptureAndLoad(model, output);
   }
-  const bool is_graph =
-      model.model.ends_with(".json") || model.model.ends_with(".json.gz") || model.model.ends_with(".txt");
+  const bool is_mxnet = model::mxnet::IsSymbolFile(model.model);
+  const bool is_graph = !is_mxnet && (model.model.ends_with(".json") || model.model.ends_with(".json.gz") ||
+                                      model.model.ends_with(".txt"));
   const bool is_onnx = model.model.ends_with(".onnx");
   if (is_graph) {
     std::vector<const CLI::Option*> flags = model.shaping;
@@ -45,7 +47,7 @@ Result<TrainingGraph> Load(const ModelFlags& model, const OutputFlags& output) {
     for (const CLI::Option* flag : flags) {
       EBB_RETURN_IF_ERROR(Refuse(flag, model, "a graph whose shapes and optimizer are fixed"));
     }
-  } else if (is_onnx) {
+  } else if (is_onnx || is_mxnet) {
     EBB_RETURN_IF_ERROR(Refuse(model.widths, model, "which has its own layers"));
     for (const CLI::Option* flag : model.lora) {
       EBB_RETURN_IF_ERROR(Refuse(flag, model, "whose linear layers have no names of their own"));

@@ -5,6 +5,7 @@
 #include "base/nearest.h"
 #include "graph/json.h"
 #include "model/model.h"
+#include "model/mxnet/mxnet.h"
 #include "model/onnx/onnx.h"
 #include "model/timed/timed.h"
 #include "model/zoo/zoo.h"
@@ -12,9 +13,10 @@
 namespace ebbtide::model {
 namespace {
 
-enum class Source { kBuiltIn, kGraph, kLayers, kOnnx, kUnknownFile };
+enum class Source { kBuiltIn, kGraph, kLayers, kMxnet, kOnnx, kUnknownFile };
 
 Source SourceOf(std::string_view model) {
+  if (mxnet::IsSymbolFile(model)) return Source::kMxnet;
   if (model.ends_with(".json") || model.ends_with(".json.gz")) return Source::kGraph;
   if (model.ends_with(".txt")) return Source::kLayers;
   if (model.ends_with(".onnx")) return Source::kOnnx;
@@ -52,6 +54,7 @@ Result<TrainingGraph> LoadModel(const std::string& model, const ModelOptions& op
   switch (SourceOf(model)) {
     case Source::kGraph: return ReadJson(model);
     case Source::kLayers: return timed::ReadLayers(model);
+    case Source::kMxnet: return mxnet::ReadModel(model, options);
     case Source::kOnnx: return onnx::ReadModel(model, options);
     case Source::kUnknownFile: return Fail("{}: expected a file that ends in .onnx, .json, .json.gz or .txt", model);
     case Source::kBuiltIn: break;
