@@ -2,7 +2,7 @@
 # root), a Python environment outside the checkout, the build. See `make help`.
 SHELL := /bin/bash
 .DEFAULT_GOAL := build
-.PHONY: build test demo bench soak fuzz format lock clean help setup
+.PHONY: build test demo bench soak fuzz fixtures format lock clean help setup
 
 # PYTHON: the Python to make the environment with. FUZZ_SECONDS: how long `make soak` runs each fuzzer.
 FUZZ_SECONDS ?= 600
@@ -15,6 +15,7 @@ help:
 	@echo 'make bench    benchmarks, each as a ratio against a peer or a bound'
 	@echo 'make soak     long sweeps, and every fuzzer for FUZZ_SECONDS ($(FUZZ_SECONDS))'
 	@echo 'make fuzz     builds the fuzzers in build-fuzz/'
+	@echo 'make fixtures tests/fixtures anew: installs the frameworks that the tests compare with, and asks them'
 	@echo 'make format   clang-format over the C++ sources'
 	@echo 'make lock     requirements.lock anew from requirements.in'
 	@echo 'make clean    removes build/ and build-*/ (the Python environment stays, in EBBTIDE_CACHE or ~/.cache/ebbtide)'
@@ -40,6 +41,9 @@ fuzz: setup
 
 soak: build fuzz
 	@scripts/soak
+
+fixtures:
+	@scripts/fixtures
 
 format:
 	@scripts/setup-packages scripts/debian-packages-format.txt

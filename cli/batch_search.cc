@@ -8,6 +8,7 @@
 #include "cli/temporary_folder.h"
 #include "estimate/largest_batch.h"
 #include "graph/json.h"
+#include "model/mxnet/mxnet.h"
 
 namespace ebbtide::cli {
 namespace {
@@ -16,6 +17,7 @@ namespace {
 constexpr std::int64_t kMostPasses = 4;
 
 bool IsGraphFile(const std::string& model) {
+  if (model::mxnet::IsSymbolFile(model)) return false;  // made anew for each batch
   return model.ends_with(".json") || model.ends_with(".json.gz") || model.ends_with(".txt");
 }
 

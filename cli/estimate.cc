@@ -83,8 +83,9 @@ std::optional<std::int64_t> LargestBatchOf(const EstimateFlags& flags, const est
   return batch ? std::optional(*batch) : std::nullopt;
 }
 
-Result<int> RunEstimate(const EstimateFlags& flags) {
+Result<int> RunEstimate(EstimateFlags flags) {
   if (flags.model.model.empty()) return Fail("expected a MODEL (see ebbtide models)");
+  EBB_RETURN_IF_ERROR(ChooseFramework(flags.training, flags.model));
   EBB_ASSIGN_OR_RETURN(estimate::Options options, OptionsOf(flags.training));
   EBB_RETURN_IF_ERROR(CheckFiles(flags, options.allocator));
   EBB_ASSIGN_OR_RETURN(options.gpu, FindProfile(flags.gpu));

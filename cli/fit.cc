@@ -86,8 +86,9 @@ std::vector<Result<report::FitOnGpu>> FitAll(const FitFlags& flags, const AnyBat
   return fits;
 }
 
-Result<int> RunFit(const FitFlags& flags) {
+Result<int> RunFit(FitFlags flags) {
   if (flags.model.model.empty()) return Fail("expected a MODEL (see ebbtide models)");
+  EBB_RETURN_IF_ERROR(ChooseFramework(flags.training, flags.model));
   EBB_RETURN_IF_ERROR(CheckOutput(flags.output));
   EBB_ASSIGN_OR_RETURN(const estimate::Options options, OptionsOf(flags.training));
   EBB_ASSIGN_OR_RETURN(const std::vector<DeviceProfile> gpus, ProfilesOf(flags));

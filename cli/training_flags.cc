@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/nearest.h"
+#include "model/mxnet/mxnet.h"
 
 namespace ebbtide::cli {
 namespace {
@@ -21,10 +22,12 @@ struct Version {
   const char* name;
   BlasWorkspacePolicy blas_workspace;
   bool ties_by_age;  // see alloc::PytorchOptions
+  model::Framework framework = model::Framework::kPytorch;
 };
-constexpr std::array<Version, 3> kVersions = {{{"pytorch", BlasWorkspacePolicy::kPerCall, true},
+constexpr std::array<Version, 4> kVersions = {{{"pytorch", BlasWorkspacePolicy::kPerCall, true},
                                                {"pytorch-2.15", BlasWorkspacePolicy::kPerCall, true},
-                                               {"pytorch-2.6", BlasWorkspacePolicy::kKept, false}}};
+                                               {"pytorch-2.6", BlasWorkspacePolicy::kKept, false},
+                                               {"mxnet", BlasWorkspacePolicy::kNone, false, model::Framework::kMxnet}}};
 constexpr std::array<std::pair<const char*, BlasWorkspacePolicy>, 3> kBlasWorkspaces = {
     {{"none", BlasWorkspacePolicy::kNone},
      {"kept", BlasWorkspacePolicy::kKept},
@@ -36,7 +39,7 @@ Result<Version> ParseFramework(const std::string& name) {
     if (name == version.name) return version;
     names.push_back(version.name);
   }
-  if (name == "tensorflow" || name == "mxnet") {
+  if (name == "tensorflow") {
     return Fail("--framework: {} is not modelled; expected {}", name, JoinWithOr(names));
   }
   return Fail("--framework: expected {}, found {}{}", JoinWithOr(names), name, DidYouMean(name, names));
@@ -57,9 +60,12 @@ Result<typename Choices::value_type::second_type> ParseChoice(const char* flag, 
 
 void AddTrainingFlags(CLI::App& verb, TrainingFlags& flags) {
   verb.option_defaults()->group("Training");
-  verb.add_option("--framework", flags.framework,
-                  "Whose runtime it runs in: pytorch (default, that of 2.15) or pytorch-2.6")
+  verb.add_option(
+          "--framework", flags.framework,
+          "Whose runtime it runs in: pytorch (that of 2.15), pytorch-2.6 or mxnet; default: pytorch, and mxnet for a "
+          "symbol of its own")
       ->type_name("NAME");
+  verb.add_option("--pool", flags.pool, "MXNet's storage manager: naive (default) or round")->type_name("NAME");
   verb.add_option("--zero-grad", flags.zero_grad,
                   "Where the loop drops gradients: start (default), before-backward or end")
       ->type_name("PLACE");
@@ -88,16 +94,44 @@ void AddCudaModelFlags(CLI::App& verb, ModelFlags& flags) {
   verb.remove_option(device);
 }
 
+namespace {
+
+Result<alloc::AllocatorChoice> AllocatorOf(const TrainingFlags& flags, const Version& version) {
+  if (version.framework == model::Framework::kPytorch) {
+    if (!flags.pool.empty()) return Fail("--pool: of no use with {}, expected --framework mxnet", version.name);
+    EBB_ASSIGN_OR_RETURN(alloc::AllocatorChoice choice, alloc::ChooseAllocator("pytorch", flags.alloc_conf));
+    choice.pytorch.ties_by_age = version.ties_by_age;
+    return choice;
+  }
+  if (!flags.alloc_conf.empty()) return Fail("--alloc-conf: of no use with --framework mxnet, expected --pool");
+  if (!flags.cublas_workspace.empty()) return Fail("--cublas-workspace: of no use with --framework mxnet");
+  const std::string pool = flags.pool.empty() ? "naive" : flags.pool;
+  if (pool != "naive" && pool != "round") return Fail("--pool: expected naive or round, found {}", pool);
+  return alloc::ChooseAllocator("mxnet-" + pool, "");
+}
+
+}  // namespace
+
+Status ChooseFramework(TrainingFlags& training, ModelFlags& model) {
+  const bool is_symbol = model::mxnet::IsSymbolFile(model.model);
+  if (training.framework.empty()) training.framework = is_symbol ? "mxnet" : "pytorch";
+  EBB_ASSIGN_OR_RETURN(const Version version, ParseFramework(training.framework));
+  if (is_symbol && version.framework != model::Framework::kMxnet) {
+    return Fail("--framework {}: of no use with {}, expected mxnet", training.framework, model.model);
+  }
+  model.options.framework = version.framework;
+  return {};
+}
+
 Result<estimate::Options> OptionsOf(const TrainingFlags& flags) {
-  EBB_ASSIGN_OR_RETURN(const Version version, ParseFramework(flags.framework));
+  EBB_ASSIGN_OR_RETURN(const Version version, ParseFramework(flags.framework.empty() ? "pytorch" : flags.framework));
   if (flags.iterations > kMostIterations) {
     return Fail("--iterations: expected 1 to {}, found {}", kMostIterations, flags.iterations);
   }
   estimate::Options options;
   options.training.iterations = flags.iterations;
   EBB_ASSIGN_OR_RETURN(options.training.zero_grad, ParseChoice("--zero-grad", flags.zero_grad, kZeroGrads));
-  EBB_ASSIGN_OR_RETURN(options.allocator, alloc::ChooseAllocator("pytorch", flags.alloc_conf));
-  options.allocator.pytorch.ties_by_age = version.ties_by_age;
+  EBB_ASSIGN_OR_RETURN(options.allocator, AllocatorOf(flags, version));
   options.training.blas_workspace = version.blas_workspace;
   if (!flags.cublas_workspace.empty()) {
     EBB_ASSIGN_OR_RETURN(options.training.blas_workspace,

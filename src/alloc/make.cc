@@ -4,6 +4,7 @@
 #include <cassert>
 
 #include "alloc/cuda_malloc_async.h"
+#include "alloc/mxnet_pool.h"
 #include "alloc/no_fragmentation.h"
 #include "alloc/pytorch.h"
 #include "alloc/pytorch_expandable.h"
@@ -14,7 +15,8 @@ namespace ebbtide::alloc {
 namespace {
 
 constexpr std::string_view kPytorch = "pytorch", kExpandable = "pytorch-expandable", kAsync = "cuda-malloc-async",
-                           kTide = "tide", kNoFragmentation = "no-fragmentation";
+                           kTide = "tide", kMxnetNaive = "mxnet-naive", kMxnetRound = "mxnet-round",
+                           kNoFragmentation = "no-fragmentation";
 
 }  // namespace
 
@@ -24,6 +26,8 @@ const std::vector<AllocatorModel>& AllocatorModels() {
       {kExpandable, "the same with expandable_segments:True", true},
       {kAsync, "PyTorch's backend:cudaMallocAsync", true},
       {kTide, "Ebbtide's own: streams share what they free as soon as the free is scheduled", false},
+      {kMxnetNaive, "MXNet's pool of exact sizes, its default", false},
+      {kMxnetRound, "MXNet's pool of powers of two", false},
       {kNoFragmentation, "a bound: exactly what is in use", false},
   };
   return models;
@@ -59,6 +63,10 @@ std::unique_ptr<Allocator> MakeAllocator(const AllocatorChoice& choice, DeviceMe
   }
   if (choice.name == kAsync) return std::make_unique<CudaMallocAsyncAllocator>(choice.pytorch, device, streams);
   if (choice.name == kTide) return std::make_unique<TideAllocator>(device, streams);
+  if (choice.name == kMxnetNaive) return std::make_unique<MxnetPoolAllocator>(MxnetPoolOptions(), device);
+  if (choice.name == kMxnetRound) {
+    return std::make_unique<MxnetPoolAllocator>(MxnetPoolOptions{.type = MxnetPoolOptions::Type::kRound}, device);
+  }
   assert(choice.name == kNoFragmentation);
   return std::make_unique<NoFragmentationAllocator>(device, streams);
 }

@@ -3,6 +3,8 @@
 #include <numeric>
 
 #include "device/runtime.h"
+#include "estimate/mxnet_plan.h"
+#include "estimate/mxnet_training.h"
 
 namespace ebbtide::estimate {
 namespace {
@@ -116,7 +118,11 @@ Bytes Moment::requested() const { return std::accumulate(by_category.begin(), by
 Estimate EstimateTraining(const TrainingGraph& graph, const Options& options) {
   const auto run = [&](Bytes capacity, bool& ran_out) {
     Meter meter(options, capacity);
-    RunTraining(graph, options.gpu, options.training, meter);
+    if (IsMxnetGraph(graph)) {
+      RunMxnetTraining(graph, options.gpu, options.training, meter);
+    } else {
+      RunTraining(graph, options.gpu, options.training, meter);
+    }
     ran_out = meter.ran_out();
     return meter.Finish();
   };

@@ -104,7 +104,8 @@ class Planner {
       if (PoolOf(id) != MxnetPlan::kExternal && --held_[static_cast<std::size_t>(PoolOf(id))] == 0) Release(PoolOf(id));
     }
     for (const TensorId id : op.outputs) {
-      if (PoolOf(id) != MxnetPlan::kExternal && held_[static_cast<std::size_t>(PoolOf(id))] == 0 && readers_[id.index()] == 0) {
+      if (PoolOf(id) != MxnetPlan::kExternal && held_[static_cast<std::size_t>(PoolOf(id))] == 0 &&
+          readers_[id.index()] == 0) {
         Release(PoolOf(id));
       }
     }
@@ -112,14 +113,16 @@ class Planner {
 
   void Overwrite(const Op& op) {
     overwriting_.clear();
-    const auto pairs = InPlacePairs().find(std::string_view(op.schema).substr(std::min(kPrefix.size(), op.schema.size())));
+    const auto pairs =
+        InPlacePairs().find(std::string_view(op.schema).substr(std::min(kPrefix.size(), op.schema.size())));
     if (pairs == InPlacePairs().end()) return;
     std::vector<std::size_t> taken;
     for (const Pair& pair : pairs->second) {
       if (pair.input >= op.inputs.size() || pair.output >= op.outputs.size()) continue;
       const TensorId input = op.inputs[pair.input], output = op.outputs[pair.output];
       const int pool = PoolOf(input);
-      if (std::count(taken.begin(), taken.end(), pair.input) || IsExternal(output) || pool == MxnetPlan::kExternal) continue;
+      if (std::count(taken.begin(), taken.end(), pair.input) || IsExternal(output) || pool == MxnetPlan::kExternal)
+        continue;
       if (is_placed_[StorageOf(output).index()] || held_[static_cast<std::size_t>(pool)] != 1) continue;
       if (readers_[output.index()] == 0 || Size(input) != Size(output)) continue;
       taken.push_back(pair.input);
@@ -168,10 +171,13 @@ class Planner {
 
 Bytes MxnetPlan::total() const { return std::accumulate(pools.begin(), pools.end(), Bytes{0}); }
 
-MxnetPlan PlanMxnet(const TrainingGraph& graph, const MxnetPlanOptions& options) { return Planner(graph, options).Plan(); }
+MxnetPlan PlanMxnet(const TrainingGraph& graph, const MxnetPlanOptions& options) {
+  return Planner(graph, options).Plan();
+}
 
 bool IsMxnetGraph(const TrainingGraph& graph) {
-  return !graph.ops.empty() && std::all_of(graph.ops.begin(), graph.ops.end(), [](const Op& op) { return op.schema.starts_with(kPrefix); });
+  return !graph.ops.empty() &&
+         std::all_of(graph.ops.begin(), graph.ops.end(), [](const Op& op) { return op.schema.starts_with(kPrefix); });
 }
 
 }  // namespace ebbtide::estimate

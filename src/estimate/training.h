@@ -25,8 +25,8 @@ struct TrainingOptions {
   BlasWorkspacePolicy blas_workspace = BlasWorkspacePolicy::kPerCall;
 };
 
-// Tells `sink` what the training asks for, until it has ended or the sink has run out of memory. The graph is one that
-// passes Check, with the kernels of CUDA.
+// Tells `sink` what the training asks for by PyTorch's habits, until it has ended or the sink has run out of memory.
+// The graph is one that passes Check, with the kernels of CUDA.
 void RunTraining(const TrainingGraph& graph, const DeviceProfile& gpu, const TrainingOptions& options, Sink& sink);
 
 }  // namespace ebbtide::estimate

@@ -48,6 +48,9 @@ std::vector<BuiltInModel> BuiltInModels() {
 }
 
 Result<TrainingGraph> LoadModel(const std::string& model, const ModelOptions& options) {
+  if (options.framework != Framework::kPytorch && SourceOf(model) != Source::kBuiltIn && !mxnet::IsSymbolFile(model)) {
+    return Fail("{}: --framework mxnet: expected a built-in model or an MXNet -symbol.json", model);
+  }
   if (options.autocast && options.device != Device::kCuda) {
     return Fail("{}: --autocast: expected --device cuda, whose lists of operators it follows", model);
   }
@@ -63,7 +66,14 @@ Result<TrainingGraph> LoadModel(const std::string& model, const ModelOptions& op
   if (member == nullptr) {
     return Fail("{}: no built-in model of this name (see ebbtide models){}", model, DidYouMean(model, BuiltInNames()));
   }
-  return zoo::Build(*member, options);
+  if (options.framework == Framework::kPytorch) return zoo::Build(*member, options);
+  ModelOptions plain = options;
+  plain.device = Device::kCuda;
+  plain.optimizer = "none";
+  EBB_ASSIGN_OR_RETURN(const TrainingGraph graph, zoo::Build(*member, plain));
+  Result<TrainingGraph> step = mxnet::ConvertModel(graph, options);
+  if (!step) return Within(model, step.error());
+  return step;
 }
 
 }  // namespace ebbtide::model

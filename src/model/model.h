@@ -14,6 +14,9 @@ namespace ebbtide::model {
 // Whose kernels run: they save different things for backward (see gradient_rules.cc).
 enum class Device { kCpu, kCuda };
 
+// Whose runtime trains the model. Built-in models are PyTorch's; for another framework they are translated.
+enum class Framework { kPytorch, kMxnet };
+
 // The same names on the command line (--batch-size, ...) and in Python.
 struct ModelOptions {
   std::int64_t batch_size = 32;
@@ -23,14 +26,15 @@ struct ModelOptions {
   std::vector<std::int64_t> widths;        // layers of `mlp`: input, hidden ..., output
   std::string optimizer = "sgd";           // see UpdateRules(); "none": no update, no optimizer state
   Device device = Device::kCpu;
-  bool assume_elementwise = false;         // an operator we do not know: same shape out as in, saves its inputs
-  bool inference = false;                  // the model's outputs and no more: torch.no_grad(), model.eval()
-  std::optional<DType> autocast;           // kBFloat16 or kFloat16: torch.autocast; of Device::kCuda
-  std::vector<std::string> freeze;         // patterns of parameters that are not trained, see patterns.h
-  std::optional<std::int64_t> lora;        // rank of the adapters that are trained in the model's stead, see lora.h
-  std::vector<std::string> lora_targets;   // patterns of the layers that get one; none: those of peft
-  std::int64_t accumulate = 1;             // batches whose gradients are summed before the update
-  std::optional<std::string> checkpoint;   // pattern of the layers to recompute in backward; empty: repeated blocks
+  Framework framework = Framework::kPytorch;  // of built-in models; a file of a framework's own is that framework's
+  bool assume_elementwise = false;            // an operator we do not know: same shape out as in, saves its inputs
+  bool inference = false;                     // the model's outputs and no more: torch.no_grad(), model.eval()
+  std::optional<DType> autocast;              // kBFloat16 or kFloat16: torch.autocast; of Device::kCuda
+  std::vector<std::string> freeze;            // patterns of parameters that are not trained, see patterns.h
+  std::optional<std::int64_t> lora;           // rank of the adapters that are trained in the model's stead, see lora.h
+  std::vector<std::string> lora_targets;      // patterns of the layers that get one; none: those of peft
+  std::int64_t accumulate = 1;                // batches whose gradients are summed before the update
+  std::optional<std::string> checkpoint;      // pattern of the layers to recompute in backward; empty: repeated blocks
 };
 
 struct BuiltInModel {
@@ -42,9 +46,9 @@ struct BuiltInModel {
 // All built-in models, in the order in which they are shown.
 std::vector<BuiltInModel> BuiltInModels();
 
-// MODEL as in the command line: a built-in name, or the path of an .onnx, a graph or timed trace .json[.gz], or a layer
-// profile .txt. A path is anything that holds a '/' or ends in a known suffix; unknown names get the nearest ones
-// suggested.
+// MODEL as in the command line: a built-in name, or the path of an .onnx, an MXNet -symbol.json[.gz], a graph or timed
+// trace .json[.gz], or a layer profile .txt. A path is anything that holds a '/' or ends in a known suffix; unknown
+// names get the nearest ones suggested.
 Result<TrainingGraph> LoadModel(const std::string& model, const ModelOptions& options);
 
 }  // namespace ebbtide::model

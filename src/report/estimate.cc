@@ -165,7 +165,9 @@ Json EstimateJson(const Prediction& prediction) {
   result["name"] = graph.name;
   result["meta"] = graph.meta;
   result["gpu"] = prediction.gpu->name;
-  result["framework"] = "pytorch";
+  const auto framework = prediction.graph->meta.find("framework");
+  const bool is_other = framework != prediction.graph->meta.end() && framework->second == "mxnet";
+  result["framework"] = is_other ? framework->second : "pytorch";
   result["zero_grad"] = NameOf(prediction.training.zero_grad);
   result["iterations"] = prediction.training.iterations;
   result["fits"] = estimate.fits;

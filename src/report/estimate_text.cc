@@ -42,7 +42,9 @@ std::string Title(const Prediction& prediction, const Terminal& terminal) {
   if (const std::string optimizer = MetaOf(*prediction.graph, "optimizer"); !optimizer.empty()) {
     notes += (optimizer == "none" ? "no optimizer" : optimizer) + ", ";
   }
-  notes += "PyTorch on " + Printable(prediction.gpu->name);
+  const auto framework = prediction.graph->meta.find("framework");
+  const bool is_mxnet = framework != prediction.graph->meta.end() && framework->second == "mxnet";
+  notes += (is_mxnet ? "MXNet on " : "PyTorch on ") + Printable(prediction.gpu->name);
   const std::string name =
       Shorten(Printable(prediction.model), std::max(10, terminal.width - Columns(notes) - 2), terminal.unicode);
   return Paint(Style::kBold, name, terminal) + "  " + Paint(Style::kDim, notes, terminal) + "\n\n";

@@ -30,7 +30,10 @@ std::vector<Reader> FirstReaders(const Symbol& symbol) {
 class Binder {
  public:
   Binder(Symbol& symbol, const ModelOptions& options)
-      : symbol_(symbol), options_(options), readers_(FirstReaders(symbol)), roles_(symbol.nodes.size(), Role::kParameter) {}
+      : symbol_(symbol),
+        options_(options),
+        readers_(FirstReaders(symbol)),
+        roles_(symbol.nodes.size(), Role::kParameter) {}
 
   Result<std::vector<Role>> Bind() {
     for (std::size_t i = 0; i < symbol_.nodes.size(); ++i) {
@@ -39,7 +42,8 @@ class Binder {
         return Within(Describe(symbol_, static_cast<int>(i)), status.error());
       }
     }
-    for (const int label : labels_) symbol_.node(label).shapes = {has_tokens_ ? Dims{options_.batch_size, Tokens()} : Dims{options_.batch_size}};
+    for (const int label : labels_)
+      symbol_.node(label).shapes = {has_tokens_ ? Dims{options_.batch_size, Tokens()} : Dims{options_.batch_size}};
     return roles_;
   }
 
@@ -50,7 +54,9 @@ class Binder {
     while (reader.node >= 0 && reader.input == 0) {
       const std::string& op = symbol_.node(reader.node).op;
       const bool is_label_shape = (op == "Reshape" || op == "reshape" || op == "Flatten") && LeadsToLabel(reader.node);
-      if (op != "_copy" && op != "identity" && op != "BlockGrad" && op != "SwapAxis" && op != "transpose" && !is_label_shape) break;
+      if (op != "_copy" && op != "identity" && op != "BlockGrad" && op != "SwapAxis" && op != "transpose" &&
+          !is_label_shape)
+        break;
       reader = readers_[static_cast<std::size_t>(reader.node)];
     }
     return reader;

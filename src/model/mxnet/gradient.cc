@@ -18,13 +18,15 @@ struct Word {
 
 std::vector<Word> WordsOf(std::string_view text) {
   std::vector<Word> words;
-  for (std::size_t at = 0; at + 1 < text.size(); at += 3) words.push_back({text[at], text[at + 1] == '*' ? -1 : text[at + 1] - '0'});
+  for (std::size_t at = 0; at + 1 < text.size(); at += 3)
+    words.push_back({text[at], text[at + 1] == '*' ? -1 : text[at + 1] - '0'});
   return words;
 }
 
 class GradientPass {
  public:
-  explicit GradientPass(Symbol& symbol) : symbol_(symbol), forward_(ExecutionOrder(symbol)), arrived_(symbol.nodes.size()) {
+  explicit GradientPass(Symbol& symbol)
+      : symbol_(symbol), forward_(ExecutionOrder(symbol)), arrived_(symbol.nodes.size()) {
     for (std::size_t i = 0; i < symbol.nodes.size(); ++i) arrived_[i].resize(symbol.nodes[i].shapes.size());
   }
 
@@ -37,7 +39,8 @@ class GradientPass {
     for (const int variable : variables) {
       Entry gradient = Sum(arrived_[static_cast<std::size_t>(variable)][0], symbol_.node(variable).shapes[0]);
       if (!taken.insert(gradient).second) {
-        gradient = Add({.op = kCopy, .inputs = {gradient}, .gradient_of = variable, .shapes = {symbol_.node(variable).shapes[0]}});
+        gradient = Add(
+            {.op = kCopy, .inputs = {gradient}, .gradient_of = variable, .shapes = {symbol_.node(variable).shapes[0]}});
       }
       symbol_.heads.push_back(gradient);
     }
@@ -54,7 +57,8 @@ class GradientPass {
   // What stands for gradients that were never made is dropped where others are there.
   Entry Sum(std::vector<Entry> parts, const Dims& shape) {
     const auto is_made = [&](Entry part) { return symbol_.node(part.node).op != kNoGradient; };
-    if (std::any_of(parts.begin(), parts.end(), is_made)) std::erase_if(parts, [&](Entry part) { return !is_made(part); });
+    if (std::any_of(parts.begin(), parts.end(), is_made))
+      std::erase_if(parts, [&](Entry part) { return !is_made(part); });
     if (parts.empty()) return Add({.op = kNoGradient, .gradient_of = forward_.back(), .shapes = {shape}});
     if (parts.size() == 1) return parts.front();
     const int owner = symbol_.node(parts.front().node).gradient_of;
@@ -79,7 +83,8 @@ class GradientPass {
     std::vector<Entry> gradients(outputs, kNone);
     const auto gradient_of = [&](std::size_t output) {
       if (gradients[output] == kNone) {
-        gradients[output] = Sum(arrived_[static_cast<std::size_t>(number)][output], symbol_.node(number).shapes[output]);
+        gradients[output] =
+            Sum(arrived_[static_cast<std::size_t>(number)][output], symbol_.node(number).shapes[output]);
       }
       return gradients[output];
     };
@@ -91,7 +96,8 @@ class GradientPass {
       for (const Entry input : inputs) Arrive(input, gradient);
       return {};
     }
-    Node backward{.op = std::string(op.backward), .name = symbol_.node(number).name + "_backward", .gradient_of = number};
+    Node backward{
+        .op = std::string(op.backward), .name = symbol_.node(number).name + "_backward", .gradient_of = number};
     for (const Word word : WordsOf(op.reads)) {
       const std::size_t all = word.what == 'i' ? inputs.size() : outputs;
       const std::size_t begin = word.number < 0 ? 0 : static_cast<std::size_t>(word.number);

@@ -19,19 +19,24 @@ struct Optimizer {
   int states;
 };
 constexpr std::array kOptimizers = {
-    Optimizer{"sgd", "_fused_sgd_", "sgd_update", 0},       Optimizer{"momentum", "_fused_sgd_", "sgd_mom_update", 1},
-    Optimizer{"adam", "_fused_adam_", "adam_update", 2},    Optimizer{"adamw", "_fused_adamw_", "_adamw_update", 2},
-    Optimizer{"rmsprop", "rmsprop_", "rmsprop_update", 1},  Optimizer{"adagrad", "_fused_adagrad_", "adagrad_update", 1},
+    Optimizer{"sgd", "_fused_sgd_", "sgd_update", 0},
+    Optimizer{"momentum", "_fused_sgd_", "sgd_mom_update", 1},
+    Optimizer{"adam", "_fused_adam_", "adam_update", 2},
+    Optimizer{"adamw", "_fused_adamw_", "_adamw_update", 2},
+    Optimizer{"rmsprop", "rmsprop_", "rmsprop_update", 1},
+    Optimizer{"adagrad", "_fused_adagrad_", "adagrad_update", 1},
     Optimizer{"none", "", "", 0},
 };
 
 class Lowering {
  public:
-  Lowering(const Symbol& symbol, const std::vector<Role>& roles) : symbol_(symbol), roles_(roles), tensors_(symbol.nodes.size()) {}
+  Lowering(const Symbol& symbol, const std::vector<Role>& roles)
+      : symbol_(symbol), roles_(roles), tensors_(symbol.nodes.size()) {}
 
   // `forward_heads`: heads that are no gradients.
   Result<TrainingGraph> Lower(std::size_t forward_heads, const std::vector<int>& trained, const Optimizer& optimizer) {
-    for (std::size_t i = forward_heads; i < symbol_.heads.size(); ++i) gradients_.insert({symbol_.heads[i], i - forward_heads});
+    for (std::size_t i = forward_heads; i < symbol_.heads.size(); ++i)
+      gradients_.insert({symbol_.heads[i], i - forward_heads});
     for (const int node : ExecutionOrder(symbol_)) {
       if (symbol_.node(node).is_variable()) {
         LowerVariable(node);
@@ -44,7 +49,8 @@ class Lowering {
       const TensorId gradient = At(symbol_.heads[forward_heads + i]);
       Storage& storage = graph_.storages[graph_.tensor(gradient).storage.index()];
       if (storage.kind == StorageKind::kGradient) storage.name = symbol_.node(trained[i]).name;
-      if (std::find(graph_.outputs.begin(), graph_.outputs.end(), gradient) == graph_.outputs.end()) graph_.outputs.push_back(gradient);
+      if (std::find(graph_.outputs.begin(), graph_.outputs.end(), gradient) == graph_.outputs.end())
+        graph_.outputs.push_back(gradient);
       if (optimizer.name != "none") Update(optimizer, {trained[i], 0}, gradient);
     }
     SortKinds();
@@ -53,7 +59,9 @@ class Lowering {
   }
 
  private:
-  TensorId At(Entry entry) const { return tensors_[static_cast<std::size_t>(entry.node)][static_cast<std::size_t>(entry.output)]; }
+  TensorId At(Entry entry) const {
+    return tensors_[static_cast<std::size_t>(entry.node)][static_cast<std::size_t>(entry.output)];
+  }
 
   TensorId NewTensor(StorageId storage, const Dims& shape) {
     graph_.tensors.push_back({.storage = storage, .shape = shape, .stride = *ContiguousStride(shape), .name = {}});
@@ -61,7 +69,8 @@ class Lowering {
   }
 
   TensorId NewStorage(StorageKind kind, const std::string& name, const Dims& shape) {
-    graph_.storages.push_back({.bytes = *ElementCount(shape) * ItemSize(DType::kFloat32), .kind = kind, .name = name, .released_after = {}});
+    graph_.storages.push_back(
+        {.bytes = *ElementCount(shape) * ItemSize(DType::kFloat32), .kind = kind, .name = name, .released_after = {}});
     return NewTensor(StorageId(graph_.storages.size() - 1), shape);
   }
 
@@ -81,7 +90,8 @@ class Lowering {
     op.schema = "mxnet::" + std::string(node.gradient_of < 0 ? RegisteredName(*table) : std::string_view(node.op));
     op.kind = KindOf(node, table);
     for (const Entry input : node.inputs) AddOnce(op.inputs, At(input));
-    const bool is_identity = table != nullptr ? (node.gradient_of < 0 ? table->is_identity : table->is_backward_identity) : node.op == kCopy;
+    const bool is_identity =
+        table != nullptr ? (node.gradient_of < 0 ? table->is_identity : table->is_backward_identity) : node.op == kCopy;
     std::vector<TensorId>& made = tensors_[static_cast<std::size_t>(number)];
     for (std::size_t i = 0; i < node.shapes.size(); ++i) {
       const Entry self{number, static_cast<int>(i)};
@@ -99,7 +109,9 @@ class Lowering {
     graph_.ops.push_back(std::move(op));
   }
 
-  bool IsView(const Op& op) const { return graph_.tensor(op.outputs[0]).storage == graph_.tensor(op.inputs[0]).storage; }
+  bool IsView(const Op& op) const {
+    return graph_.tensor(op.outputs[0]).storage == graph_.tensor(op.inputs[0]).storage;
+  }
   bool MayShare(StorageId storage) const {
     const StorageKind kind = graph_.storage(storage).kind;
     return !IsPersistent(kind) && kind != StorageKind::kGradient;
@@ -139,7 +151,16 @@ class Lowering {
       op.arguments.push_back({"dilation", per_axis("dilate", 1)});
       op.arguments.push_back({"groups", IntegerOf(forward, "num_group", 1).value_or(1)});
       op.flops = CountFlops(graph_, op);
-      op.arguments.push_back({"workspace_limit_mib", IntegerOf(forward, "workspace", kWorkspaceMiB).value_or(kWorkspaceMiB)});
+      op.arguments.push_back(
+          {"workspace_limit_mib", IntegerOf(forward, "workspace", kWorkspaceMiB).value_or(kWorkspaceMiB)});
+    } else if (table->name == "RNN") {
+      const Dims& input = symbol_.shape(forward.inputs[0]);
+      const std::string mode = forward.Text("mode");
+      op.arguments.push_back({"input_shape", input});
+      op.arguments.push_back({"mode", mode});
+      op.arguments.push_back({"hidden_size", IntegerOf(forward, "state_size", 1).value_or(1)});
+      op.arguments.push_back({"num_layers", IntegerOf(forward, "num_layers", 1).value_or(1)});
+      op.arguments.push_back({"bidirectional", FlagOf(forward, "bidirectional", false).value_or(false)});
     } else if (table->name == "FullyConnected") {
       const Dims& weight = symbol_.shape(forward.inputs[1]);
       const std::int64_t rows = *ElementCount(forward.shapes[0]) / weight[0];
@@ -148,9 +169,14 @@ class Lowering {
   }
 
   void Update(const Optimizer& optimizer, Entry parameter, TensorId gradient) {
-    Op op{.kind = std::string(optimizer.kind), .phase = Phase::kUpdate, .layer = symbol_.node(parameter.node).name,
-          .inputs = {At(parameter), gradient}, .outputs = {}, .mutated = {At(parameter)},
-          .schema = "mxnet::" + std::string(optimizer.op), .arguments = {}};
+    Op op{.kind = std::string(optimizer.kind),
+          .phase = Phase::kUpdate,
+          .layer = symbol_.node(parameter.node).name,
+          .inputs = {At(parameter), gradient},
+          .outputs = {},
+          .mutated = {At(parameter)},
+          .schema = "mxnet::" + std::string(optimizer.op),
+          .arguments = {}};
     for (int i = 0; i < optimizer.states; ++i) {
       const std::string name = symbol_.node(parameter.node).name + ".state" + std::to_string(i);
       const TensorId state = NewStorage(StorageKind::kOptimizerState, name, symbol_.shape(parameter));
@@ -166,8 +192,10 @@ class Lowering {
     for (const Op& op : graph_.ops) {
       for (const TensorId id : op.phase == Phase::kForward ? op.outputs : op.inputs) {
         Storage& storage = graph_.storages[graph_.tensor(id).storage.index()];
-        if (op.phase == Phase::kForward) is_forward[graph_.tensor(id).storage.index()] = true;
-        else if (storage.kind == StorageKind::kTemporary && is_forward[graph_.tensor(id).storage.index()]) storage.kind = StorageKind::kActivation;
+        if (op.phase == Phase::kForward)
+          is_forward[graph_.tensor(id).storage.index()] = true;
+        else if (storage.kind == StorageKind::kTemporary && is_forward[graph_.tensor(id).storage.index()])
+          storage.kind = StorageKind::kActivation;
       }
     }
   }
@@ -182,7 +210,8 @@ class Lowering {
 };
 
 Status RefuseOptions(const ModelOptions& options) {
-  if (options.autocast) return Fail("--autocast: of no use with MXNet, whose graph says what is computed in which type");
+  if (options.autocast)
+    return Fail("--autocast: of no use with MXNet, whose graph says what is computed in which type");
   if (!options.freeze.empty() || options.lora) return Fail("--freeze, --lora: not modelled for MXNet");
   if (options.accumulate > 1) return Fail("--accumulate: not modelled for MXNet");
   if (options.checkpoint) return Fail("--checkpoint: not modelled for MXNet");
@@ -193,15 +222,19 @@ Status RefuseOptions(const ModelOptions& options) {
 
 Result<TrainingGraph> LowerSymbol(Symbol symbol, const std::vector<Role>& roles, const ModelOptions& options) {
   EBB_RETURN_IF_ERROR(RefuseOptions(options));
-  const auto* optimizer = std::find_if(kOptimizers.begin(), kOptimizers.end(), [&](const auto& row) { return row.name == options.optimizer; });
+  const auto* optimizer = std::find_if(kOptimizers.begin(), kOptimizers.end(),
+                                       [&](const auto& row) { return row.name == options.optimizer; });
   if (optimizer == kOptimizers.end()) {
-    return Fail("--optimizer: expected one that MXNet has: sgd, momentum, adam, adamw, rmsprop, adagrad or none; found {}", options.optimizer);
+    return Fail(
+        "--optimizer: expected one that MXNet has: sgd, momentum, adam, adamw, rmsprop, adagrad or none; found {}",
+        options.optimizer);
   }
   const std::size_t heads = symbol.heads.size();
   std::vector<int> trained;
   for (const int node : ExecutionOrder(symbol)) {
     if (!symbol.node(node).is_variable()) continue;
-    if (symbol.node(node).shapes.empty()) return Fail("{}: its shape is not known; expected a __shape__ attribute", Describe(symbol, node));
+    if (symbol.node(node).shapes.empty())
+      return Fail("{}: its shape is not known; expected a __shape__ attribute", Describe(symbol, node));
     if (roles[static_cast<std::size_t>(node)] == Role::kParameter) trained.push_back(node);
   }
   if (options.inference) trained.clear();

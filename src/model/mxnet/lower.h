@@ -6,7 +6,8 @@
 
 namespace ebbtide::model::mxnet {
 
-// The symbol has its shapes. Op::schema is "mxnet::" and the operator's name in MXNet: estimate/mxnet_plan.h goes by it.
+// The symbol has its shapes. Op::schema is "mxnet::" and the operator's name in MXNet: estimate/mxnet_plan.h goes by
+// it.
 Result<TrainingGraph> LowerSymbol(Symbol symbol, const std::vector<Role>& roles, const ModelOptions& options);
 
 }  // namespace ebbtide::model::mxnet

@@ -69,7 +69,8 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 14> kOtherNa
 // clang-format on
 
 const Operator* FindRow(std::string_view name) {
-  const auto* row = std::find_if(std::begin(kTable), std::end(kTable), [&](const Operator& op) { return op.name == name; });
+  const auto* row =
+      std::find_if(std::begin(kTable), std::end(kTable), [&](const Operator& op) { return op.name == name; });
   return row == std::end(kTable) ? nullptr : row;
 }
 

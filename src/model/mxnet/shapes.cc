@@ -37,7 +37,8 @@ Status InferBroadcast(Inference& at) {
   if (shape.size() != other.size()) return Fail("expected as many axes on both sides");
   for (std::size_t i = 0; i < shape.size(); ++i) {
     if (shape[i] == 1) shape[i] = other[i];
-    if (other[i] != 1 && other[i] != shape[i]) return Fail("expected sizes that broadcast, found {} and {}", shape[i], other[i]);
+    if (other[i] != 1 && other[i] != shape[i])
+      return Fail("expected sizes that broadcast, found {} and {}", shape[i], other[i]);
   }
   at.Yield(shape);
   return {};
@@ -86,7 +87,8 @@ Status InferReshape(Inference& at) {
   std::optional<std::size_t> open;
   for (const std::int64_t size : wanted) {
     const bool copies = size == 0 || size == -3;
-    if (copies && next + (size == -3 ? 1 : 0) >= from.size()) return Fail("attribute shape: expected at most the input's axes");
+    if (copies && next + (size == -3 ? 1 : 0) >= from.size())
+      return Fail("attribute shape: expected at most the input's axes");
     if (size == -2) {
       while (next < from.size()) shape.push_back(from[next++]);
     } else if (size == -3) {
@@ -142,7 +144,8 @@ Status InferMoved(Inference& at, ShapeRule rule) {
     Dims sorted = order;
     std::sort(sorted.begin(), sorted.end());
     for (std::size_t i = 0; i < order.size(); ++i) {
-      if (order.size() != axes || sorted[i] != static_cast<std::int64_t>(i)) return Fail("attribute axes: expected each axis once");
+      if (order.size() != axes || sorted[i] != static_cast<std::int64_t>(i))
+        return Fail("attribute axes: expected each axis once");
       moved[i] = shape[static_cast<std::size_t>(order[i])];
     }
     shape = moved;
@@ -175,7 +178,8 @@ Status InferBatchDot(Inference& at) {
   EBB_ASSIGN_OR_RETURN(const bool turns_y, FlagOf(at.node(), "transpose_b", false));
   if (turns_x) std::swap(x[1], x[2]);
   if (turns_y) std::swap(y[1], y[2]);
-  if (x.size() != 3 || y.size() != 3 || x[0] != y[0] || x[2] != y[1]) return Fail("expected batches of matrices that can be multiplied");
+  if (x.size() != 3 || y.size() != 3 || x[0] != y[0] || x[2] != y[1])
+    return Fail("expected batches of matrices that can be multiplied");
   at.Yield({x[0], x[1], y[2]});
   return {};
 }
@@ -241,7 +245,8 @@ Status InferOne(Symbol& symbol, int number, std::int64_t batch, std::size_t& out
   EBB_RETURN_IF_ERROR(InferNode(at, *op));
   const std::vector<Dims>& shapes = symbol.node(number).shapes;
   for (const Dims& shape : shapes) {
-    if (!CountOf(shape)) return Fail("expected sizes of at least 1 and less than 2^50 elements, found {}", TupleText(shape));
+    if (!CountOf(shape))
+      return Fail("expected sizes of at least 1 and less than 2^50 elements, found {}", TupleText(shape));
   }
   outputs += shapes.size();
   if (outputs > kMostOutputs) return Fail("expected at most {} outputs in all", kMostOutputs);
@@ -263,7 +268,8 @@ Result<Dims> Inference::In(std::size_t input) const {
   const Entry entry = node().inputs[input];
   const Node& from = symbol_.node(entry.node);
   if (from.shapes.empty()) {
-    return Fail("input {} ({}): its shape is not known; expected a __shape__ there", input, Describe(symbol_, entry.node));
+    return Fail("input {} ({}): its shape is not known; expected a __shape__ there", input,
+                Describe(symbol_, entry.node));
   }
   if (static_cast<std::size_t>(entry.output) >= from.shapes.size()) {
     return Fail("input {}: expected an output of {} below {}, found {}", input, Describe(symbol_, entry.node),

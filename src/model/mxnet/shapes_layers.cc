@@ -1,4 +1,5 @@
 // Rules of layers: their outputs, and the shapes of their weights.
+#include "base/json_text.h"
 #include "model/mxnet/inference.h"
 
 namespace ebbtide::model::mxnet {
@@ -10,7 +11,8 @@ struct Window {
 };
 
 Status CheckSizes(const Dims& values, std::size_t axes, std::int64_t least, const char* attribute) {
-  if (values.size() != axes) return Fail("attribute {}: expected {} numbers, found {}", attribute, axes, TupleText(values));
+  if (values.size() != axes)
+    return Fail("attribute {}: expected {} numbers, found {}", attribute, axes, TupleText(values));
   for (const std::int64_t value : values) {
     if (value < least) return Fail("attribute {}: expected {} or more, found {}", attribute, least, value);
   }
@@ -36,14 +38,15 @@ Result<Window> WindowOf(const Node& node, std::size_t axes) {
 Result<std::int64_t> Covered(const Window& window, std::size_t axis, std::int64_t size, bool rounds_up) {
   const std::int64_t reach = window.dilate[axis] * (window.kernel[axis] - 1) + 1;
   const std::int64_t room = size + 2 * window.pad[axis] - reach;
-  if (room < 0) return Fail("a window of {} over {} with padding {}: expected one that fits", reach, size, window.pad[axis]);
+  if (room < 0)
+    return Fail("a window of {} over {} with padding {}: expected one that fits", reach, size, window.pad[axis]);
   return (room + (rounds_up ? window.stride[axis] - 1 : 0)) / window.stride[axis] + 1;
 }
 
 Status CheckLayout(const Node& node) {
   const std::string layout = node.Text("layout", "None");
   if (layout == "None" || layout.starts_with("NC")) return {};
-  return Fail("attribute layout: expected channels in front (NCHW), found {}", layout.substr(0, 8));
+  return Fail("attribute layout: expected channels in front (NCHW), found {}", Quoted(layout.substr(0, 8)));
 }
 
 }  // namespace
@@ -94,7 +97,8 @@ Status InferNorm(Inference& at, bool is_batch_norm) {
   EBB_ASSIGN_OR_RETURN(const Dims in, at.In(0, 1));
   EBB_ASSIGN_OR_RETURN(std::int64_t axis, IntegerOf(at.node(), "axis", is_batch_norm ? 1 : -1));
   if (axis < 0) axis += static_cast<std::int64_t>(in.size());
-  if (axis < 0 || axis >= static_cast<std::int64_t>(in.size())) return Fail("attribute axis: expected one of {}", in.size());
+  if (axis < 0 || axis >= static_cast<std::int64_t>(in.size()))
+    return Fail("attribute axis: expected one of {}", in.size());
   const std::int64_t size = in[static_cast<std::size_t>(axis)];
   for (std::size_t i = 1; i < at.inputs(); ++i) EBB_RETURN_IF_ERROR(at.Fill(i, {size}));
   Dims kept = {size};

@@ -16,10 +16,11 @@ constexpr std::int64_t kMostNumber = 1'000'000'000;
 constexpr std::size_t kMostShown = 60;
 
 using Field = JsonFields::Field;
-constexpr std::array kTop = {Field{"nodes", true}, Field{"arg_nodes"}, Field{"node_row_ptr"}, Field{"heads", true},
-                             Field{"attrs"}, Field{"attr"}};
-constexpr std::array kNode = {Field{"op", true}, Field{"name", true}, Field{"attrs"}, Field{"inputs", true},
-                              Field{"attr"}, Field{"param"}, Field{"backward_source_id"}, Field{"control_deps"}};
+constexpr std::array kTop = {Field{"nodes", true}, Field{"arg_nodes"}, Field{"node_row_ptr"},
+                             Field{"heads", true}, Field{"attrs"},     Field{"attr"}};
+constexpr std::array kNode = {Field{"op", true},           Field{"name", true},  Field{"attrs"},
+                              Field{"inputs", true},       Field{"attr"},        Field{"param"},
+                              Field{"backward_source_id"}, Field{"control_deps"}};
 
 void SkipNumbers(JsonReader& in) {
   in.BeginList("a list of numbers");

@@ -23,9 +23,9 @@ struct Node {
   std::string name = {};
   std::vector<std::pair<std::string, std::string>> attributes = {};
   std::vector<Entry> inputs = {};
-  std::vector<int> after = {};       // nodes that must have run before it, beside those it reads
-  int gradient_of = -1;              // the node of the forward pass that it belongs to; -1: it is one itself
-  std::vector<Dims> shapes = {};     // of its outputs; none: not known yet
+  std::vector<int> after = {};    // nodes that must have run before it, beside those it reads
+  int gradient_of = -1;           // the node of the forward pass that it belongs to; -1: it is one itself
+  std::vector<Dims> shapes = {};  // of its outputs; none: not known yet
 
   bool is_variable() const { return op.empty(); }
   const std::string* Find(std::string_view attribute) const;

@@ -1,0 +1,127 @@
+// Against MXNet itself: tests/fixtures/mxnet_fixtures.py asked its executors, `make fixtures` does so again.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/file.h"
+#include "estimate/estimate.h"
+#include "estimate/mxnet_plan.h"
+#include "estimate/mxnet_training.h"
+#include "graph/summary.h"
+#include "model/model.h"
+
+namespace ebbtide {
+namespace {
+
+const std::string kFixtures = std::string(EBBTIDE_SOURCE_DIR) + "/tests/fixtures/mxnet/";
+
+struct Reported {
+  std::string model;
+  model::ModelOptions options;
+  std::int64_t parameters = 0, allocated_mib = 0, operators = 0;
+};
+
+std::vector<Reported> AllReported() {
+  const Result<std::string> text = ReadFile(kFixtures + "reported.json", kMiB);
+  std::vector<Reported> rows;
+  for (const auto& row : nlohmann::json::parse(text.value())) {
+    Reported reported{.model = row["model"],
+                      .options = {},
+                      .parameters = row["parameters"],
+                      .allocated_mib = row["allocated_mib"],
+                      .operators = row["operators"]};
+    reported.options.batch_size = row["batch"];
+    if (row["image_size"] > 0) reported.options.image_size = row["image_size"].get<std::int64_t>();
+    rows.push_back(reported);
+  }
+  return rows;
+}
+
+TrainingGraph Load(const Reported& reported) {
+  Result<TrainingGraph> graph = model::LoadModel(kFixtures + reported.model + "-symbol.json.gz", reported.options);
+  EXPECT_TRUE(graph.has_value()) << (graph ? "" : graph.error().message);
+  return graph.value_or(TrainingGraph());
+}
+
+TEST(MxnetFixtureTest, ParametersAreMxnets) {
+  for (const Reported& reported : AllReported()) {
+    EXPECT_EQ(Summarize(Load(reported)).parameters, reported.parameters) << reported.model;
+  }
+}
+
+TEST(MxnetFixtureTest, TheGradientHasAsManyOperators) {
+  for (const Reported& reported : AllReported()) {
+    std::int64_t operators = 0;
+    for (const Op& op : Load(reported).ops) operators += op.phase != Phase::kUpdate;
+    EXPECT_EQ(operators, reported.operators) << reported.model;
+  }
+}
+
+// MXNet tells whole MiB, rounded down.
+TEST(MxnetFixtureTest, ThePlanIsMxnets) {
+  ASSERT_GE(AllReported().size(), 24u);
+  for (const Reported& reported : AllReported()) {
+    EXPECT_EQ(estimate::PlanMxnet(Load(reported)).total() / kMiB, reported.allocated_mib)
+        << reported.model << " at batch " << reported.options.batch_size;
+  }
+}
+
+// Torchvision's and gluon's VGG16 are one network but for a pooling that changes nothing.
+TEST(MxnetTranslationTest, ABuiltInVggIsGluons) {
+  Reported reported{.model = "vgg16", .options = {}};
+  reported.options.batch_size = 8;
+  const TrainingGraph gluon = Load(reported);
+  reported.options.framework = model::Framework::kMxnet;
+  const Result<TrainingGraph> ours = model::LoadModel("vgg16", reported.options);
+  ASSERT_TRUE(ours.has_value()) << ours.error().message;
+  EXPECT_EQ(Summarize(*ours).parameters, Summarize(gluon).parameters);
+  EXPECT_EQ(estimate::PlanMxnet(*ours).total() / kMiB, estimate::PlanMxnet(gluon).total() / kMiB);
+}
+
+TEST(MxnetTranslationTest, ModelsOfMxnetsZoo) {
+  for (const char* name : {"alexnet", "vgg16", "resnet50", "mobilenet_v2", "densenet121", "lstm"}) {
+    model::ModelOptions options;
+    options.batch_size = 2;
+    const Result<TrainingGraph> pytorch = model::LoadModel(name, options);
+    options.framework = model::Framework::kMxnet;
+    const Result<TrainingGraph> mxnet = model::LoadModel(name, options);
+    ASSERT_TRUE(mxnet.has_value()) << mxnet.error().message;
+    EXPECT_EQ(Summarize(*mxnet).parameters, Summarize(*pytorch).parameters) << name;
+    EXPECT_TRUE(estimate::IsMxnetGraph(*mxnet)) << name;
+  }
+}
+
+// Which has no auxiliary classifier.
+TEST(MxnetTranslationTest, ABuiltInInceptionIsGluons) {
+  Reported reported{.model = "inception_v3", .options = {}};
+  reported.options.batch_size = 8;
+  reported.options.image_size = 299;
+  const TrainingGraph gluon = Load(reported);
+  reported.options.framework = model::Framework::kMxnet;
+  const Result<TrainingGraph> ours = model::LoadModel("inception_v3", reported.options);
+  ASSERT_TRUE(ours.has_value()) << ours.error().message;
+  EXPECT_EQ(Summarize(*ours).parameters, Summarize(gluon).parameters);
+}
+
+TEST(MxnetEstimateTest, ArraysPoolsAndStateAreAllThatIsAskedFor) {
+  Reported reported{.model = "vgg16", .options = {}};
+  reported.options.batch_size = 8;
+  reported.options.optimizer = "adam";
+  const TrainingGraph graph = Load(reported);
+  estimate::Options options;
+  options.gpu.memory = 64 * kGiB;
+  options.allocator = alloc::ChooseAllocator("mxnet-naive", "").value();
+  const estimate::Estimate estimate = estimate::EstimateTraining(graph, options);
+  ASSERT_TRUE(estimate.fits);
+  const Bytes weights = 4 * 138357544;
+  const Bytes input = 8 * 3 * 224 * 224 * 4 + 8 * 4;
+  const Bytes asked =
+      4 * weights + input + estimate::PlanMxnet(graph).total() + estimate::MxnetTemporarySpace(graph, options.gpu);
+  EXPECT_EQ(estimate.at_peak.requested(), asked);
+  EXPECT_GE(estimate.peak_reserved, asked);
+  // At most 2 MiB are lost for each block.
+  EXPECT_LT(estimate.peak_reserved, asked + 200 * 2 * kMiB);
+}
+
+}  // namespace
+}  // namespace ebbtide
