@@ -189,6 +189,7 @@ Status InferSoftmaxOutput(Inference& at) {
   EBB_RETURN_IF_ERROR(at.Expect(2, 2));
   EBB_ASSIGN_OR_RETURN(const Dims shape, at.In(0, 1));
   if (!at.IsKnown(1)) EBB_RETURN_IF_ERROR(at.Fill(1, {shape[0]}));
+  if (const Result<Dims> label = at.In(1); !label) return tl::unexpected<Error>(label.error());
   at.Yield(shape);
   return {};
 }

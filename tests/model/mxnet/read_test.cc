@@ -17,10 +17,7 @@ using testing::HasSubstr;
 // Two layers, a branch that is joined by a sum and one by a concatenation, and every way to spell attributes.
 constexpr std::string_view kSmall = R"json({"nodes": [
 {"op": "null", "name": "data", "inputs": []},
-{"op": "null", "name": "c_weight", "attrs": {"__shape__": "(4, 0, 3, 3)"
-}
-, "inputs" : []
-},
+{"op": "null", "name": "c_weight", "attrs": {"__shape__": "(4, 0, 3, 3)"}, "inputs": []},
 {"op": "Convolution", "name": "c", "attrs": {"kernel": "(3, 3)", "pad": "[1,1]", "num_filter": "4", "no_bias": "True"},
  "inputs": [[0, 0, 0], [1, 0, 0]]},
 {"op": "null", "name": "n_gamma", "inputs": []},
@@ -40,10 +37,7 @@ constexpr std::string_view kSmall = R"json({"nodes": [
 {"op": "null", "name": "softmax_label", "inputs": []},
 {"op": "SoftmaxOutput", "name": "softmax", "inputs": [[16, 0, 0], [17, 0, 0]]}],
 "arg_nodes": [0, 1, 3, 4, 5, 6, 14, 15, 17], "node_row_ptr": [0, 1], "heads": [[18, 0, 0]],
-"attrs": {
-  "mxnet_version" : [ "int", 10901 ]
-}
-})";
+"attrs": {"mxnet_version": ["int", 10901]}})json";
 
 ModelOptions Small() {
   ModelOptions options;
@@ -111,12 +105,11 @@ TEST(MxnetReadTest, MistakesAreNamed) {
   EXPECT_THAT(ErrorOf(""), testing::StartsWith("a-symbol.json: "));
 }
 
-TEST(MxnetReadTest, OutputsAreBounded){
-    const std::string text = R"json({"nodes": [{"op": "null", "name": "x", "attrs": {"__shape__": "(1, 900000000)"},
-    "inputs" : []
-},
-{"op": "SliceChannel", "name": "s", "attrs": {"num_outputs": "900000000"}, "inputs": [[0, 0, 0]]}], "heads": [[1, 0, 0]]
-})";
+TEST(MxnetReadTest, OutputsAreBounded) {
+  const std::string text = R"json({"nodes": [
+{"op": "null", "name": "x", "attrs": {"__shape__": "(1, 900000000)"}, "inputs": []},
+{"op": "SliceChannel", "name": "s", "attrs": {"num_outputs": "900000000"}, "inputs": [[0, 0, 0]]}],
+"heads": [[1, 0, 0]]})json";
   EXPECT_THAT(ErrorOf(text), HasSubstr("attribute num_outputs"));
 }
 
