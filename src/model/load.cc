@@ -67,6 +67,7 @@ Result<TrainingGraph> LoadModel(const std::string& model, const ModelOptions& op
     return Fail("{}: no built-in model of this name (see ebbtide models){}", model, DidYouMean(model, BuiltInNames()));
   }
   if (options.framework == Framework::kPytorch) return zoo::Build(*member, options);
+  EBB_RETURN_IF_ERROR(mxnet::CheckOptions(options));
   ModelOptions plain = options;
   plain.device = Device::kCuda;
   plain.optimizer = "none";

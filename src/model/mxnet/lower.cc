@@ -9,6 +9,7 @@
 #include "graph/shape.h"
 #include "model/flops.h"
 #include "model/mxnet/gradient.h"
+#include "model/mxnet/mxnet.h"
 
 namespace ebbtide::model::mxnet {
 namespace {
@@ -209,7 +210,9 @@ class Lowering {
   std::map<Entry, std::size_t> gradients_;      // heads that are gradients of parameters
 };
 
-Status RefuseOptions(const ModelOptions& options) {
+}  // namespace
+
+Status CheckOptions(const ModelOptions& options) {
   if (options.autocast)
     return Fail("--autocast: of no use with MXNet, whose graph says what is computed in which type");
   if (!options.freeze.empty() || options.lora) return Fail("--freeze, --lora: not modelled for MXNet");
@@ -218,10 +221,8 @@ Status RefuseOptions(const ModelOptions& options) {
   return {};
 }
 
-}  // namespace
-
 Result<TrainingGraph> LowerSymbol(Symbol symbol, const std::vector<Role>& roles, const ModelOptions& options) {
-  EBB_RETURN_IF_ERROR(RefuseOptions(options));
+  EBB_RETURN_IF_ERROR(CheckOptions(options));
   const auto* optimizer = std::find_if(kOptimizers.begin(), kOptimizers.end(),
                                        [&](const auto& row) { return row.name == options.optimizer; });
   if (optimizer == kOptimizers.end()) {

@@ -22,6 +22,9 @@ namespace ebbtide::model::mxnet {
 // By its name: `something-symbol.json`, also with .gz behind it.
 bool IsSymbolFile(std::string_view path);
 
+// Refuses what is not modelled for MXNet.
+Status CheckOptions(const ModelOptions& options);
+
 // Errors begin with the path. The weights beside the file are not opened.
 Result<TrainingGraph> ReadModel(const std::string& path, const ModelOptions& options);
 // The same for a text that is in memory. Errors begin with `name`.
