@@ -8,6 +8,7 @@
 #include "alloc/no_fragmentation.h"
 #include "alloc/pytorch.h"
 #include "alloc/pytorch_expandable.h"
+#include "alloc/rmm.h"
 #include "alloc/tide.h"
 #include "base/nearest.h"
 
@@ -15,7 +16,7 @@ namespace ebbtide::alloc {
 namespace {
 
 constexpr std::string_view kPytorch = "pytorch", kExpandable = "pytorch-expandable", kAsync = "cuda-malloc-async",
-                           kTide = "tide", kMxnetNaive = "mxnet-naive", kMxnetRound = "mxnet-round",
+                           kRmm = "rmm", kTide = "tide", kMxnetNaive = "mxnet-naive", kMxnetRound = "mxnet-round",
                            kNoFragmentation = "no-fragmentation";
 
 }  // namespace
@@ -25,6 +26,7 @@ const std::vector<AllocatorModel>& AllocatorModels() {
       {kPytorch, "PyTorch's caching allocator", true},
       {kExpandable, "the same with expandable_segments:True", true},
       {kAsync, "PyTorch's backend:cudaMallocAsync", true},
+      {kRmm, "a pool in the manner of RMM: a list of free memory per stream", false},
       {kTide, "Ebbtide's own: streams share what they free as soon as the free is scheduled", false},
       {kMxnetNaive, "MXNet's pool of exact sizes, its default", false},
       {kMxnetRound, "MXNet's pool of powers of two", false},
@@ -62,6 +64,7 @@ std::unique_ptr<Allocator> MakeAllocator(const AllocatorChoice& choice, DeviceMe
     return std::make_unique<PytorchExpandableAllocator>(choice.pytorch, device, streams);
   }
   if (choice.name == kAsync) return std::make_unique<CudaMallocAsyncAllocator>(choice.pytorch, device, streams);
+  if (choice.name == kRmm) return std::make_unique<RmmAllocator>(device);
   if (choice.name == kTide) return std::make_unique<TideAllocator>(device, streams);
   if (choice.name == kMxnetNaive) return std::make_unique<MxnetPoolAllocator>(MxnetPoolOptions(), device);
   if (choice.name == kMxnetRound) {
