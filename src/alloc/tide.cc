@@ -135,14 +135,18 @@ void TideAllocator::Put(Index index) {
   if (At(index).mapped) At(index).set = SetOf(At(index));
   const auto may_join = [&](Index other) {
     if (other == kNone || !At(other).listed || At(other).mapped != At(index).mapped) return false;
-    return !At(index).mapped || At(other).set == At(index).set;
+    // Finished parts go with any neighbour: each part keeps its own uses.
+    const std::size_t a = At(other).set, b = At(index).set;
+    return !At(index).mapped || a == b || a == kClean || b == kClean;
   };
   if (const Index behind = At(index).next; may_join(behind)) {
     Take(behind);
+    At(index).set = std::max(At(index).set, At(behind).set);
     Swallow(index, behind);
   }
   if (const Index before = At(index).previous; may_join(before)) {
     Take(before);
+    At(before).set = std::max(At(before).set, At(index).set);
     Swallow(before, index);
     index = before;
   }
@@ -215,30 +219,27 @@ bool TideAllocator::IsOrdered(const Chunk& chunk, Bytes bytes, StreamId stream) 
   return true;
 }
 
+// None of the three classes costs time, so the smallest chunk of all is taken; of several, that of the first class.
 TideAllocator::Index TideAllocator::FindWithoutWait(Range& range, Bytes size, StreamId stream, Class& met) {
-  const std::size_t own = kFirstStream + stream.index();
-  if (own < range.sets.size()) {
-    met = kSameStream;
-    if (const auto p = range.sets[own].LowerBound(size); p != range.sets[own].end()) return range.sets[own].At(p).block;
-  }
-  met = kOrdered;
   Index best = kNone;
-  for (std::size_t set = kMixed; set < range.sets.size(); ++set) {
-    if (set == own) continue;
-    auto p = range.sets[set].LowerBound(size);
-    for (int i = 0; i < kLooks && p != range.sets[set].end(); ++i, p = range.sets[set].Next(p)) {
-      const FreeSet::Entry& entry = range.sets[set].At(p);
-      if (best != kNone && entry.size >= At(best).size) break;
-      if (IsOrdered(At(entry.block), size, stream)) {
-        best = entry.block;
-        break;
-      }
+  const auto consider = [&](const FreeSet& set, Class its, int looks) {
+    auto p = set.LowerBound(size);
+    for (; looks > 0 && p != set.end(); --looks, p = set.Next(p)) {
+      const FreeSet::Entry& entry = set.At(p);
+      if (best != kNone && entry.size >= At(best).size) return;
+      if (its == kOrdered && !IsOrdered(At(entry.block), size, stream)) continue;
+      best = entry.block;
+      met = its;
+      return;
     }
+  };
+  const std::size_t own = kFirstStream + stream.index();
+  if (own < range.sets.size()) consider(range.sets[own], kSameStream, 1);
+  for (std::size_t set = kMixed; set < range.sets.size(); ++set) {
+    if (set != own) consider(range.sets[set], kOrdered, kLooks);
   }
-  if (best != kNone) return best;
-  met = kCompleted;
-  const auto p = range.sets[kClean].LowerBound(size);
-  return p == range.sets[kClean].end() ? kNone : range.sets[kClean].At(p).block;
+  consider(range.sets[kClean], kCompleted, 1);
+  return best;
 }
 
 TideAllocator::Index TideAllocator::FindScheduled(Range& range, Bytes size, StreamId stream) {

@@ -1,15 +1,17 @@
 // The tide allocator: one range of memory for all streams, in which what one stream frees serves the others as soon as
 // the free is scheduled.
 //
-// A free chunk knows its last uses as points in the work of streams. A request is met from the first of these classes
-// that has a chunk which is large enough, by the smallest one of it:
+// A free chunk knows its last uses as points in the work of streams. A request is met by a chunk of one of these
+// classes:
 //   same stream   only the requesting stream has used it
 //   ordered       all uses come before something that the requesting stream has waited for already
 //   completed     the device has finished with it
 //   scheduled     the requesting stream is made to wait for exactly those uses
 //   grown         more memory is taken from the device, no more than adjacent free chunks leave to take
-// Nothing ever waits on the host. Chunks of one class that touch are joined; each part keeps its own uses. Requests up
-// to 1 MiB have a range of their own, so that small ones which live long do not cut the large ones' memory.
+// The first three cost no time: the smallest chunk of them that is large enough is taken. Then the smallest of the
+// fourth, also one made of neighbours. Nothing ever waits on the host. Chunks that touch are joined where they are of
+// one stream or finished; each part keeps its own uses. Requests up to 1 MiB have a range of their own, so that small
+// ones which live long do not cut the large ones' memory.
 #pragma once
 
 #include <array>
