@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
+#include "alloc/bfc.h"
 #include "alloc/cuda_malloc_async.h"
 #include "alloc/mxnet_pool.h"
 #include "alloc/no_fragmentation.h"
@@ -16,7 +17,8 @@ namespace ebbtide::alloc {
 namespace {
 
 constexpr std::string_view kPytorch = "pytorch", kExpandable = "pytorch-expandable", kAsync = "cuda-malloc-async",
-                           kRmm = "rmm", kTide = "tide", kMxnetNaive = "mxnet-naive", kMxnetRound = "mxnet-round",
+                           kRmm = "rmm", kTide = "tide", kBfc = "bfc", kBfcGrowth = "bfc-growth",
+                           kMxnetNaive = "mxnet-naive", kMxnetRound = "mxnet-round",
                            kNoFragmentation = "no-fragmentation";
 
 }  // namespace
@@ -28,6 +30,8 @@ const std::vector<AllocatorModel>& AllocatorModels() {
       {kAsync, "PyTorch's backend:cudaMallocAsync", true},
       {kRmm, "a pool in the manner of RMM: a list of free memory per stream", false},
       {kTide, "Ebbtide's own: streams share what they free as soon as the free is scheduled", false},
+      {kBfc, "TensorFlow's allocator, one region of all that is free", false},
+      {kBfcGrowth, "the same with allow_growth", false},
       {kMxnetNaive, "MXNet's pool of exact sizes, its default", false},
       {kMxnetRound, "MXNet's pool of powers of two", false},
       {kNoFragmentation, "a bound: exactly what is in use", false},
@@ -66,6 +70,8 @@ std::unique_ptr<Allocator> MakeAllocator(const AllocatorChoice& choice, DeviceMe
   if (choice.name == kAsync) return std::make_unique<CudaMallocAsyncAllocator>(choice.pytorch, device, streams);
   if (choice.name == kRmm) return std::make_unique<RmmAllocator>(device);
   if (choice.name == kTide) return std::make_unique<TideAllocator>(device, streams);
+  if (choice.name == kBfc) return std::make_unique<BfcAllocator>(BfcOptions(), device);
+  if (choice.name == kBfcGrowth) return std::make_unique<BfcAllocator>(BfcOptions{.allow_growth = true}, device);
   if (choice.name == kMxnetNaive) return std::make_unique<MxnetPoolAllocator>(MxnetPoolOptions(), device);
   if (choice.name == kMxnetRound) {
     return std::make_unique<MxnetPoolAllocator>(MxnetPoolOptions{.type = MxnetPoolOptions::Type::kRound}, device);
