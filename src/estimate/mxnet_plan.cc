@@ -32,7 +32,6 @@ const std::unordered_map<std::string_view, std::vector<Pair>>& InPlacePairs() {
       {"tanh", {{0, 0}}},
       {"_backward_tanh", {{0, 0}}},
       {"clip", {{0, 0}}},
-      {"_backward_clip", {{0, 0}}},
       {"softmax", {{0, 0}}},
       {"_backward_softmax", {{0, 0}}},
       {"elemwise_add", {{0, 0}, {1, 0}}},
