@@ -44,14 +44,15 @@ def estimate(model, example_inputs, optimizer="adam", gpu="a100-40gb", loss_fn=N
 
 
 def step(model, loss_fn, optimizer, example_batch, budget=None, *, policy="home", link=None, device="cpu", autocast=None,
-         accumulate=1, clip_grad_norm=None, clip_grad_value=None, on_gradients=None, swap_state=False, measure=True):
+         accumulate=1, clip_grad_norm=None, clip_grad_value=None, on_gradients=None, swap_state=False, measure=True, pinned_limit=None):
     """One training step as a function that keeps a budget of device memory: `loss = step(x, y)` runs forward, backward and
     update, with the numbers of plain PyTorch to the last bit.
 
     `model`, `loss_fn`, `optimizer` and `example_batch` are those of ebbtide.capture. `budget` is a number of bytes, a text as
     "4GiB", or a share of what the step takes without a plan, as "50%"; None: no limit. `policy` is one that `ebbtide plan
     --policy` takes. `device` "cpu": the budget is for a pool of the CPU's memory, and `link` (as "12GB/s") slows copies out
-    of it down to that of a GPU. `autocast`, a torch.dtype, has the model and the loss run under torch.autocast. With
+    of it down to that of a GPU. `device` "cuda": the pool is the GPU's, and `pinned_limit` is how many bytes of the host's memory may be
+    pinned for copies, None: all that they need. `autocast`, a torch.dtype, has the model and the loss run under torch.autocast. With
     `accumulate` n gradients are added up and every n-th call updates. Before an update, `on_gradients` (a function of the
     list of parameters, whose `.grad` it may read and change), `clip_grad_value` and `clip_grad_norm` are applied. With
     `swap_state` parameters and optimizer state may be on the host for a part of the step. With `measure` the ops are timed
@@ -62,7 +63,7 @@ def step(model, loss_fn, optimizer, example_batch, budget=None, *, policy="home"
     from .stepping import Step
 
     return Step(model, loss_fn, optimizer, example_batch, budget, policy, link, device, autocast, accumulate,
-                clip_grad_norm, clip_grad_value, on_gradients, swap_state, measure)
+                clip_grad_norm, clip_grad_value, on_gradients, swap_state, measure, pinned_limit=pinned_limit)
 
 
 __all__ = ["capture", "estimate", "step"]

@@ -19,6 +19,7 @@
 #include "report/plan_page.h"
 #include "report/plan_trace.h"
 #include "run/cpu_device.h"
+#include "run/cuda_device.h"
 #include "run/engine.h"
 #include "run/failing_device.h"
 #include "run/kernels.h"
@@ -52,13 +53,24 @@ class Signals {
 
 struct Pool {
   std::shared_ptr<run::FailingDevice> device;
+  std::string name = "cpu";
+  std::shared_ptr<run::CudaDevice> gpu;  // null on the CPU
 };
+
+Pool MakeCudaPool(Bytes capacity, int ordinal, Bytes pinned_limit) {
+  auto gpu = run::MakeCudaDevice({.capacity = capacity, .ordinal = ordinal, .pinned_limit = pinned_limit});
+  if (!gpu) {
+    PyErr_SetString(PyExc_MemoryError, gpu.error().message.c_str());
+    throw nb::python_error();
+  }
+  return {std::make_shared<run::FailingDevice>(*gpu), fmt::format("cuda:{}", ordinal), *gpu};
+}
 
 Pool MakePool(Bytes capacity, double to_device, double to_host, Nanos latency) {
   auto device =
       run::MakeCpuDevice({.capacity = capacity, .to_device = to_device, .to_host = to_host, .latency = latency});
   if (!device) throw std::bad_alloc();
-  return {std::make_shared<run::FailingDevice>(*std::move(device))};
+  return {std::make_shared<run::FailingDevice>(*std::move(device)), "cpu", nullptr};
 }
 
 using Spans = std::vector<std::tuple<Index, Bytes, std::uintptr_t, Bytes>>;
@@ -81,9 +93,10 @@ class Engine {
     if (!plan) Raise(plan.error());
     const Result<const EbbtideKernels*> loaded = run::LoadKernels(library);
     if (!loaded) Raise(loaded.error());
-    Result<std::unique_ptr<run::Kernels>> kernels = run::Kernels::Make(*loaded, *graph);
+    Result<std::unique_ptr<run::Kernels>> kernels = run::Kernels::Make(*loaded, *graph, pool.name);
     if (!kernels) Raise(kernels.error());
     kernels_ = *std::move(kernels);
+    device_ = pool.name;
     Result<std::unique_ptr<run::Engine>> engine =
         run::Engine::Make(*std::move(graph), *std::move(plan), pool.device, *kernels_);
     if (!engine) Raise(engine.error());
@@ -95,8 +108,11 @@ class Engine {
     const Status attached = kernels_->Attach(storage, reinterpret_cast<void*>(storage_impl));  // NOLINT
     if (!attached) Raise(attached.error());
   }
-  void MoveIn() {
-    if (const Status moved = kernels_->MoveIn(engine_->shared_device(), engine_->home()); !moved) Raise(moved.error());
+  bool MoveIn() {
+    Ready();
+    const Result<int> moved = kernels_->MoveIn(engine_->shared_device(), engine_->home());
+    if (!moved) Raise(moved.error());
+    return *moved > 0;
   }
   void MoveOut() {
     if (const Status moved = kernels_->MoveOut(engine_->device(), engine_->home()); !moved) Raise(moved.error());
@@ -107,6 +123,7 @@ class Engine {
     for (const Spans& spans : {inputs, outputs}) {
       for (const auto& span : spans) CheckSpan(std::get<0>(span), std::get<1>(span), std::get<3>(span));
     }
+    Ready();
     Signals signals;
     const run::StepCall call{
         .scalars = std::move(scalars), .inputs = HostSpans(inputs), .outputs = HostSpans(outputs), .interrupted = [&] {
@@ -126,6 +143,7 @@ class Engine {
   }
 
   std::optional<std::vector<Nanos>> Rehearse(int runs, bool one_thread) {
+    Ready();
     const auto times = [&] {
       nb::gil_scoped_release release;
       return engine_->Rehearse(runs, one_thread);
@@ -144,7 +162,7 @@ class Engine {
     report::PlanResult shown;
     shown.model = engine_->graph().name + ", measured";
     shown.policy = engine_->plan().policy;
-    shown.gpu = "this machine's CPU";
+    shown.gpu = device_ == "cpu" ? "this machine's CPU" : device_;
     shown.budget = engine_->device().capacity();
     shown.graph = &engine_->graph();
     shown.workload = &engine_->workload();
@@ -166,6 +184,9 @@ class Engine {
   void FailAt(std::int64_t request) { engine_->memory().FailAt(request); }
 
  private:
+  void Ready() {
+    if (const Status ready = kernels_->Ready(engine_->device()); !ready) Raise(ready.error());
+  }
   void CheckStepTaken() const {
     if (engine_->outcome().time == 0) Raise({"no step has been taken yet"});
   }
@@ -196,19 +217,23 @@ class Engine {
     return out;
   }
 
+  std::string device_;
   std::unique_ptr<run::Kernels> kernels_;
   std::unique_ptr<run::Engine> engine_;  // after the kernels, which it uses
 };
 
 class Profiler {
  public:
-  Profiler(const std::string& graph_text, const std::string& library) {
+  // Without a pool, on the CPU in memory of its own.
+  Profiler(const std::string& graph_text, const std::string& library, const Pool* pool) {
     Result<TrainingGraph> graph = ParseGraph(graph_text, "graph");
     if (!graph) Raise(graph.error());
     ops_ = graph->ops.size();
     const Result<const EbbtideKernels*> loaded = run::LoadKernels(library);
     if (!loaded) Raise(loaded.error());
-    Result<std::unique_ptr<run::Profiler>> profiler = run::Profiler::Make(*loaded, *std::move(graph));
+    Result<std::unique_ptr<run::Profiler>> profiler =
+        pool ? run::Profiler::Make(*loaded, *std::move(graph), pool->device, pool->name)
+             : run::Profiler::Make(*loaded, *std::move(graph));
     if (!profiler) Raise(profiler.error());
     profiler_ = *std::move(profiler);
   }
@@ -240,6 +265,17 @@ void AddRun(nb::module_& module) {
                    "Memory of the CPU that stands for a device's, and threads that copy to it and from it.")
       .def(nb::new_(&MakePool), nb::arg("capacity"), nb::arg("to_device") = 0.0, nb::arg("to_host") = 0.0,
            nb::arg("latency") = 0)
+      .def_static("cuda", &MakeCudaPool, nb::arg("capacity"), nb::arg("ordinal") = 0, nb::arg("pinned_limit") = -1,
+                  "Memory of a GPU. See src/run/cuda_device.h.")
+      .def_ro("device", &Pool::name, "As torch calls it.")
+      .def_prop_ro("pinned", [](const Pool& pool) { return pool.gpu ? pool.gpu->pinned() : 0; })
+      .def_prop_ro("waits", [](const Pool& pool) { return pool.gpu ? pool.gpu->waits() : 0; })
+      .def(
+          "skip_wait",
+          [](const Pool& pool, std::int64_t n) {
+            if (pool.gpu) pool.gpu->SkipWait(n);
+          },
+          nb::arg("n"), "Leaves out the n-th wait of a stream for another from now on, for tests.")
       .def_prop_ro("capacity", [](const Pool& pool) { return pool.device->capacity(); })
       .def(
           "fail_at", [](const Pool& pool, std::int64_t call) { pool.device->FailAt(call); }, nb::arg("call"),
@@ -249,7 +285,8 @@ void AddRun(nb::module_& module) {
            nb::arg("plan"), nb::arg("library"), nb::arg("pool"))
       .def("attach", &Engine::Attach, nb::arg("storage"), nb::arg("storage_impl"),
            "The user's storage for one of the graph's.")
-      .def("move_in", &Engine::MoveIn, "What was attached goes to its place in the pool, unless it is there.")
+      .def("move_in", &Engine::MoveIn,
+           "What was attached goes to its place in the pool, unless it is there. Whether any was not.")
       .def("move_out", &Engine::MoveOut, "What is in the pool goes back to memory of torch's own.")
       .def("step", &Engine::Step, nb::arg("scalars"), nb::arg("inputs"), nb::arg("outputs"),
            "One step. Inputs and outputs: (storage, offset, address on the host, bytes). MemoryError, RuntimeError or "
@@ -264,7 +301,8 @@ void AddRun(nb::module_& module) {
       .def("fail_at", &Engine::FailAt, nb::arg("request"), "Has the n-th request for memory from now fail, for tests.");
   nb::class_<Profiler>(module, "Profiler",
                        "Measures single ops of a captured graph on made-up data. See src/run/profile.h.")
-      .def(nb::init<const std::string&, const std::string&>(), nb::arg("graph"), nb::arg("library"))
+      .def(nb::init<const std::string&, const std::string&, const Pool*>(), nb::arg("graph"), nb::arg("library"),
+           nb::arg("pool") = nb::none())
       .def("profile", &Profiler::Profile, nb::arg("op"), nb::arg("runs"), nb::arg("one_thread"),
            "Fields of a dict; None: the op refuses made-up data.");
 }

@@ -1,6 +1,7 @@
 """Times and memory of a graph's ops on the present device: each distinct op is run on made-up data, once and for all."""
 
 import copy
+import ctypes
 import hashlib
 import json
 import os
@@ -17,6 +18,8 @@ _BYTES = {"bool": 1, "uint8": 1, "int8": 1, "int16": 2, "int32": 4, "int64": 8, 
           "float64": 8, "complex64": 8, "complex128": 16}
 
 
+_SPARE = 1 << 30  # of a GPU's memory, for what ops need beside their tensors
+_LEFT = 64 << 20  # what is not taken of it
 _IN_PLACE = "place_ns"  # the time of an op in its step, where caches hold what the ops before it left
 
 
@@ -55,18 +58,19 @@ class Profile:
         self._set_times()
 
 
-def profile(graph, progress=lambda done, all_ops: None, runs=5, keep=True, again=False):
+def profile(graph, progress=lambda done, all_ops: None, runs=5, keep=True, again=False, device="cpu"):
     """Measures what is not known yet. The random state is left alone. `progress` is told how far it has come. With few `runs`
-    times mean little; memory is measured all the same. `keep`: for later. `again`: also what is known."""
+    times mean little; memory is measured all the same. `keep`: for later. `again`: also what is known.
+    On a GPU memory for the largest op several times over is taken meanwhile."""
     graph = copy.deepcopy(graph)
-    path = cache_folder() / "op-times" / f"{_machine()}.json"
+    path = cache_folder() / "op-times" / f"{_machine(device)}.json"
     known = {} if again else read_json(path) or {}
     before = len(known)
-    with torch.random.fork_rng(devices=[]):
+    with torch.random.fork_rng(devices=[device] if device != "cpu" else []):
         if any(op["kind"] in _SIZE_UNKNOWN for op in graph["ops"]):
-            _measure(graph, known, lambda op: op["kind"] in _SIZE_UNKNOWN, progress, runs)
+            _measure(graph, known, lambda op: op["kind"] in _SIZE_UNKNOWN, progress, runs, device)
             _correct_sizes(graph, known)
-        _measure(graph, known, lambda op: True, progress, runs)
+        _measure(graph, known, lambda op: True, progress, runs, device)
     _correct_sizes(graph, known)
     if keep and len(known) != before:
         write_json(path, (read_json(path) or {}) | known)
@@ -102,7 +106,7 @@ def key_of(op, graph):
     return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:24]
 
 
-def _measure(graph, known, wanted, progress, runs):
+def _measure(graph, known, wanted, progress, runs, device):
     text = json.dumps(graph)
     missing = {}
     for number, op in enumerate(graph["ops"]):
@@ -112,10 +116,10 @@ def _measure(graph, known, wanted, progress, runs):
                 missing.setdefault(key, number)
     if not missing:
         return
-    profiler = _core.Profiler(text, library())
+    profiler = _core.Profiler(text, library(device[:4]), _pool_for(graph, device) if device != "cpu" else None)
     for done, (key, number) in enumerate(missing.items()):
         progress(done, len(missing))
-        known[key] = profiler.profile(number, runs, torch.get_num_threads() == 1)  # None: it refuses such data
+        known[key] = profiler.profile(number, runs, device == "cpu" and torch.get_num_threads() == 1)  # None: it refuses such data
     progress(len(missing), len(missing))
 
 
@@ -144,7 +148,17 @@ def _correct_sizes(graph, known):
             graph["storages"][storage]["bytes"] = size
 
 
-def _machine():
+def _pool_for(graph, device):
+    """As much of the GPU as its ops may need to be measured, or all that is free."""
+    storages, most = graph["storages"], 0
+    for op in graph["ops"]:
+        touched = {graph["tensors"][t]["storage"] for t in (*op["inputs"], *op["outputs"])}
+        most = max(most, sum(storages[s]["bytes"] + 512 for s in touched))
+    free, _ = torch.cuda.mem_get_info(device)
+    return _core.Pool.cuda(min(6 * most + _SPARE, free - _LEFT), torch.device(device).index)
+
+
+def _machine(device="cpu"):
     """What times depend on besides the op."""
     processor = platform.processor() or platform.machine()
     try:
@@ -153,4 +167,7 @@ def _machine():
     except OSError:
         pass
     said = [torch.__version__, processor, torch.get_num_threads(), os.cpu_count(), torch.backends.mkldnn.enabled]
+    if device != "cpu":
+        phantom = [os.environ.get("EBBTIDE_PHANTOM_KERNEL_US", "0")] if hasattr(ctypes.CDLL(None), "ebbtide_phantom_begin") else []
+        said += [torch.cuda.get_device_name(device), torch.backends.cudnn.enabled, phantom]
     return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:16]

@@ -14,9 +14,9 @@ class State:
     """Parameters, buffers, constants and optimizer state, and how to find them anew before each step: users may put
     others in their place, as load_state_dict does."""
 
-    def __init__(self, model, optimizer, totals, captured):
+    def __init__(self, model, optimizer, totals, captured, device="cpu"):
         """`totals`: sums of gradients, by parameter; shared by the steps for batches of all forms."""
-        self._optimizer, self._totals = optimizer, totals
+        self._optimizer, self._totals, self._device = optimizer, totals, device
         self._attached = {}  # storage -> address of the C++ object
         self._kept = {}  # storage -> the tensor, so that the address stays its own
         self._finders = []  # (storage, function that gives the tensor now)
@@ -33,7 +33,7 @@ class State:
             elif source.kind == "parameter" or (source.kind == "buffer" and not source.name.startswith("constant.")):
                 self._find_in(model, storage, source)
             elif source.kind == "buffer":
-                self._finders.append((storage, lambda tensor=source.tensor: tensor))
+                self._finders.append((storage, lambda tensor=source.tensor.to(device): tensor))
 
     def _find_in(self, model, storage, source):
         path, _, leaf = source.name.rpartition(".")
@@ -64,7 +64,7 @@ class State:
     def _filled(self, storage, value):
         form = self._forms[storage]
         stride = form.get("stride") or torch.empty(form["shape"], device="meta").stride()
-        return torch.empty_strided(form["shape"], stride, dtype=getattr(torch, form["dtype"])).fill_(value)
+        return torch.empty_strided(form["shape"], stride, dtype=getattr(torch, form["dtype"]), device=self._device).fill_(value)
 
     def attach(self, engine):
         """Tells the engine of tensors that it does not know."""
@@ -76,7 +76,7 @@ class State:
             if self._attached.get(storage) == real._cdata:
                 continue
             form = self._forms.get(storage)
-            if real.is_shared():
+            if self._device == "cpu" and real.is_shared():
                 raise ValueError(f"{form['name'] if form else 'a tensor'} is in memory that processes share, and would leave it; expected memory of its own")
             if form is not None and not _is_of(tensor, form):
                 raise StateChanged

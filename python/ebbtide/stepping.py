@@ -18,18 +18,18 @@ from .step_report import Report
 from .step_state import State, StateChanged
 from .torch_library import library
 
+_NO_LIMIT = {"cpu": "1000%", "cuda": "110%"}  # the CPU's memory is taken as it is used
 _MOST_PLANS = 8  # of different shapes, kept at a time
 _REHEARSALS = 3
-_ASSUMED_LINK = 4_000_000_000  # bytes per second of a copy that nothing slows down
+_ASSUMED_LINKS = {"cpu": 4_000_000_000, "cuda": 12_000_000_000}  # bytes per second of a copy that nothing slows down
 
 
 class Step:
     """Call it with a batch: it trains one step and returns the loss. See ebbtide.step."""
 
     def __init__(self, model, loss_fn, optimizer, example_batch, budget, policy, link, device, autocast, accumulate,
-                 clip_grad_norm, clip_grad_value, on_gradients, swap_state, measure, note=None):
-        if device != "cpu":
-            raise ValueError(f"device {device!r}: expected 'cpu'")
+                 clip_grad_norm, clip_grad_value, on_gradients, swap_state, measure, note=None, pinned_limit=None):
+        self._device = device_of(device)
         if optimizer is None:
             raise ValueError("optimizer None: expected one of torch.optim's")
         if isinstance(accumulate, bool) or not isinstance(accumulate, int) or accumulate < 1:
@@ -39,8 +39,8 @@ class Step:
         self._model = getattr(model, "_orig_mod", model)
         self._loss_fn, self._optimizer, self._policy = loss_fn, optimizer, policy
         self._autocast, self._swap_state, self._measure, self._note = autocast, swap_state, measure, note or tell
-        self._link = _bandwidth(link)
-        self._budget = _budget_text("1000%" if budget is None else budget)  # memory is taken as it is used
+        self._link, self._pinned_limit = _bandwidth(link), -1 if pinned_limit is None else pinned_limit
+        self._budget = _budget_text(_NO_LIMIT[self._device[:4]] if budget is None else budget)
         self._pool = None
         self._plans = OrderedDict()  # key -> Prepared
         self._current = None
@@ -112,8 +112,13 @@ class Step:
         if prepared is self._current:
             self.close()
 
+    def _make_pool(self, size):
+        if self._device != "cpu":
+            return _core.Pool.cuda(size, torch.device(self._device).index, self._pinned_limit)
+        return _core.Pool(size, float(self._link or 0), float(self._link or 0))
+
     def _plan(self, graph, budget):
-        return make_plan(graph, budget, self._policy, self._link or _ASSUMED_LINK, swap_state=self._swap_state)
+        return make_plan(graph, budget, self._policy, self._link or _ASSUMED_LINKS[self._device[:4]], swap_state=self._swap_state)
 
     def _prepare(self, batch):
         if isinstance(batch, Mapping):
@@ -121,24 +126,25 @@ class Step:
         leaves, shape = tree_flatten_with_path(batch)
         key = self._key(leaves, shape)
         # Of its tensors the capture needs the form alone, and not the storages that they are parts of.
-        hollow = tree_unflatten([_hollow(leaf) for _, leaf in leaves], shape)
+        hollow = tree_unflatten([_hollow(leaf, self._device) for _, leaf in leaves], shape)
         self._note(f"capturing {type(self._model).__name__}")
         captured = capture_step(
-            self._model, self._loss_fn, self._optimizer, hollow, device="cpu", autocast=self._autocast,
+            self._model, self._loss_fn, self._optimizer, hollow, device=self._device, autocast=self._autocast,
             around=lambda update: Gradients(update, self._accumulate > 1, self._applies(), self._hook))
         measured = None
         if self._measure:
-            measured = profile(captured.graph, lambda done, of: self._note(f"measuring ops: {done} of {of}"), again=self._measure == "again")
+            measured = profile(captured.graph, lambda done, of: self._note(f"measuring ops: {done} of {of}"), again=self._measure == "again",
+                               device=self._device)
         graph = measured.graph if measured else captured.graph
         budget = self._budget if self._pool is None else self._pool.capacity
         self._note("planning")
         planned = self._plan(graph, budget)
         if self._pool is None:
-            self._pool = _core.Pool(planned.said["budget_bytes"], float(self._link or 0), float(self._link or 0))
+            self._pool = self._make_pool(planned.said["budget_bytes"])
         if measured and not measured.rehearsed:
             self._note("rehearsing")
             self.close()  # the pool is needed for it
-            times = make_engine(planned, measured, self._pool).rehearse(_REHEARSALS, torch.get_num_threads() == 1)
+            times = make_engine(planned, measured, self._pool).rehearse(_REHEARSALS, self._device == "cpu" and torch.get_num_threads() == 1)
             if times is not None:
                 measured.rehearse(times)
                 with contextlib.suppress(BudgetError):  # what is found at the limit depends on times; the first plan works
@@ -157,7 +163,7 @@ class Prepared:
     def __init__(self, step, captured, graph, measured, planned, pool, leaves):
         self.captured, self.graph, self.planned, self.pool = captured, graph, planned, pool
         self.engine = make_engine(planned, measured, pool)
-        self.state = State(step._model, step._optimizer, step._totals, captured)
+        self.state = State(step._model, step._optimizer, step._totals, captured, pool.device)
         self.steps = 0
         self.last = None
         by_name = {source.name: storage for storage, source in captured.sources.items() if source.kind == "input"}
@@ -170,10 +176,11 @@ class Prepared:
 
     def run(self, tensors):
         self.state.attach(self.engine)
-        self.engine.move_in()
+        if self.engine.move_in() and self.pool.device != "cpu":
+            torch.cuda.empty_cache()  # what was moved has left its memory to torch
         update, form = self.captured.update, self._loss
         inputs = [(s, 0, t.data_ptr(), _span(t)) for s, t in zip(self._inputs, tensors)]
-        loss = torch.empty(form["shape"], dtype=getattr(torch, form["dtype"]))
+        loss = torch.empty(form["shape"], dtype=getattr(torch, form["dtype"]), device=self.pool.device)
         outputs = [(form["storage"], form.get("offset", 0) * loss.itemsize, loss.data_ptr(), loss.nbytes)]
         outputs += [span for span in inputs if span[0] in self._changed]
         try:
@@ -192,7 +199,7 @@ def tell(text):
 
 
 def make_engine(planned, measured, pool):
-    engine = _core.Engine(planned.graph, planned.text, library(), pool)
+    engine = _core.Engine(planned.graph, planned.text, library(pool.device.partition(":")[0]), pool)
     for op, requests in enumerate(measured.requests if measured else ()):
         if requests:
             engine.set_requests(op, requests)
@@ -203,11 +210,26 @@ def _name(path):
     return ".".join(["batch", *(str(getattr(k, "key", getattr(k, "idx", k))) for k in path)])
 
 
-def _hollow(leaf):
+def device_of(device):
+    """'cpu' or 'cuda:0', of what users write."""
+    try:
+        found = torch.device(device)
+    except (RuntimeError, TypeError):
+        found = None
+    if found is None or found.type not in ("cpu", "cuda"):
+        raise ValueError(f"device {device!r}: expected 'cpu' or 'cuda'")
+    if found.type == "cpu":
+        return "cpu"
+    if not torch.cuda.is_available():
+        raise ValueError(f"device {device!r}: PyTorch sees no GPU; expected one, or the phantom GPU")
+    return f"cuda:{torch.cuda.current_device() if found.index is None else found.index}"
+
+
+def _hollow(leaf, device):
     if not isinstance(leaf, torch.Tensor):
         return leaf
-    if leaf.device.type not in ("cpu", "meta"):
-        raise ValueError(f"the batch is on {leaf.device}; expected cpu")
+    if leaf.device.type not in ("cpu", "meta") and str(leaf.device) != device:
+        raise ValueError(f"the batch is on {leaf.device}; expected {device}")
     return torch.empty_strided(leaf.shape, leaf.stride(), dtype=leaf.dtype, device="meta").requires_grad_(leaf.requires_grad)
 
 

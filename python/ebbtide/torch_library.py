@@ -7,6 +7,7 @@ first use and kept in the user's cache folder.
 import hashlib
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -22,18 +23,22 @@ class LibraryError(RuntimeError):
     """One line: what is missing."""
 
 
-def library():
-    """The path of the library, which is compiled if need be."""
+def library(device="cpu"):
+    """The path of the library for the device, "cpu" or "cuda", which is compiled if need be."""
     import torch
 
-    name = f"kernels-{_key(torch)}.so"
+    name = _name(torch, device)
     built = pathlib.Path(__file__).parent / "_torch" / name  # not resolved: beside the links of a build folder
     if built.is_file():
         return str(built)
     path = cache_folder() / "torch" / name
     if not path.is_file():
-        build(path)
+        build(path, device=device)
     return str(path)
+
+
+def _name(torch, device):
+    return f"kernels-{'cuda-' if device == 'cuda' else ''}{_key(torch)}.so"
 
 
 def cache_folder():
@@ -47,8 +52,9 @@ def _key(torch):
     return hashlib.sha256(content + f"{torch.__version__} {torch.__file__}".encode()).hexdigest()[:16]
 
 
-def build(path, compiler=()):
-    """Compiles the library for the torch of this Python. `compiler`: its command; else $CXX, c++, g++ or clang++."""
+def build(path, compiler=(), device="cpu"):
+    """Compiles the library for the torch of this Python. `compiler`: its command; else $CXX, c++, g++ or clang++. That for
+    cuda needs CUDA's headers."""
     import torch
 
     if not compiler:
@@ -64,17 +70,42 @@ def build(path, compiler=()):
         "-isystem", str(folder / "include"), "-isystem", str(folder / "include" / "torch" / "csrc" / "api" / "include"),
         f"-I{_HEADERS}",
     ]
+    sources, libraries = sorted(SOURCES.glob("*.cc")), ["-lc10", "-ltorch_cpu"]
+    if device == "cuda":
+        headers = cuda_headers(torch)
+        if headers is None:
+            raise LibraryError(f"device cuda needs CUDA's headers for torch {torch.__version__}: pip install nvidia-cuda-runtime (of torch's CUDA version)")
+        arguments += ["-isystem", str(headers)]
+        if not (headers / "crt" / "host_defines.h").is_file():
+            arguments += ["-isystem", str(_PACKAGE / "observer")]
+        libraries.append("-lc10_cuda")
+    else:
+        sources = [source for source in sources if not source.name.startswith("cuda_")]
     path.parent.mkdir(parents=True, exist_ok=True)
     # The compiler must not run under the phantom.
     kept = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD" and not k.startswith("EBBTIDE_PHANTOM_")}
     with tempfile.TemporaryDirectory(dir=path.parent) as temporary:
         objects = []
-        for source in sorted(SOURCES.glob("*.cc")):
+        for source in sources:
             objects.append(os.path.join(temporary, source.stem + ".o"))
             _run([*compiler, *(a for a in arguments if a != "-shared"), "-c", str(source), "-o", objects[-1]], kept)
         made = os.path.join(temporary, path.name)
-        _run([compiler[-1], "-shared", *objects, f"-L{folder / 'lib'}", "-lc10", "-ltorch_cpu", "-o", made], kept)
+        _run([compiler[-1], "-shared", *objects, f"-L{folder / 'lib'}", *libraries, "-o", made], kept)
         os.replace(made, path)
+
+
+def cuda_headers(torch):
+    """The folder with cuda_runtime_api.h of torch's CUDA; None: there is none."""
+    if not torch.version.cuda:
+        return None
+    homes = [os.environ.get("CUDA_HOME"), "/usr/local/cuda"]
+    folders = [*sorted(pathlib.Path(torch.__file__).parents[1].glob("nvidia/*/include")), *(pathlib.Path(home) / "include" for home in homes if home)]
+    major = torch.version.cuda.split(".")[0]
+    for folder in folders:
+        header = folder / "cuda_runtime_api.h"
+        if header.is_file() and re.search(rf"define CUDART_VERSION\s+{major}\d\d\d\b", header.read_text(errors="replace")):
+            return folder
+    return None
 
 
 def _run(command, environment):
@@ -88,9 +119,10 @@ if __name__ == "__main__":  # torch_library.py FOLDER [COMPILER...]: for the bui
     import torch
 
     try:
-        target = pathlib.Path(sys.argv[1]) / f"kernels-{_key(torch)}.so"
-        for old in target.parent.glob("kernels-*.so"):
+        folder = pathlib.Path(sys.argv[1])
+        for old in folder.glob("kernels-*.so"):
             old.unlink()
-        build(target, sys.argv[2:])
+        for device in ("cpu", "cuda") if cuda_headers(torch) else ("cpu",):
+            build(folder / _name(torch, device), sys.argv[2:], device)
     except LibraryError as error:
         sys.exit(f"torch_library: {error}")

@@ -14,7 +14,7 @@ namespace {
 // The graph in C's words. What they point to is kept here, or is the graph's.
 class Description {
  public:
-  explicit Description(const TrainingGraph& graph) : graph_(graph) {}
+  Description(const TrainingGraph& graph, const std::string& device) : graph_(graph), device_(device) {}
 
   Result<EbbtideProgram> Describe() {
     std::vector<bool> made(graph_.tensors.size(), false);
@@ -33,7 +33,7 @@ class Description {
     }
     for (std::size_t i = 0; i < graph_.ops.size(); ++i) EBB_RETURN_IF_ERROR(AddOp(i));
     return EbbtideProgram{ops_.data(),   ops_.size(),  tensors_.data(), tensors_.size(),
-                          bytes_.data(), born_.data(), bytes_.size()};
+                          bytes_.data(), born_.data(), bytes_.size(),   device_.c_str()};
   }
 
  private:
@@ -103,6 +103,7 @@ class Description {
   }
 
   const TrainingGraph& graph_;
+  const std::string& device_;
   std::deque<std::string> texts_;  // of deques the members keep their places
   std::deque<std::vector<std::int64_t>> numbers_;
   std::deque<std::vector<EbbtideValue>> values_;
@@ -131,8 +132,9 @@ Result<const EbbtideKernels*> LoadKernels(const std::string& path) {
   return kernels;
 }
 
-Result<std::unique_ptr<Kernels>> Kernels::Make(const EbbtideKernels* library, const TrainingGraph& graph) {
-  Description description(graph);
+Result<std::unique_ptr<Kernels>> Kernels::Make(const EbbtideKernels* library, const TrainingGraph& graph,
+                                               const std::string& device) {
+  Description description(graph, device);
   EBB_ASSIGN_OR_RETURN(const EbbtideProgram program, description.Describe());
   std::array<char, EBBTIDE_ERROR_BYTES> error{};
   EbbtideKernelsProgram* made = nullptr;
@@ -178,6 +180,14 @@ void Kernels::Bind(Index storage, std::byte* at) {
                  [](void* owner) { delete static_cast<std::shared_ptr<Device>*>(owner); });
 }
 
+Status Kernels::Ready(Device& device) {
+  std::array<char, EBBTIDE_ERROR_BYTES> error{};
+  void* stream = nullptr;
+  if (library_->ready(program_, &stream, error.data()) != 0) return Fail("{}", Line(error));
+  device.SetCompute(stream);
+  return {};
+}
+
 Status Kernels::Attach(Index storage, void* storage_impl) {
   std::array<char, EBBTIDE_ERROR_BYTES> error{};
   if (library_->attach(program_, storage, storage_impl, error.data()) != 0) return Fail("{}", Line(error));
@@ -185,7 +195,8 @@ Status Kernels::Attach(Index storage, void* storage_impl) {
   return {};
 }
 
-Status Kernels::MoveIn(const std::shared_ptr<Device>& device, const std::vector<Bytes>& home) {
+Result<int> Kernels::MoveIn(const std::shared_ptr<Device>& device, const std::vector<Bytes>& home) {
+  int moved = 0;
   device_ = device;
   for (Index s = 0; s < home.size(); ++s) {
     if (home[s] < 0) continue;
@@ -199,8 +210,9 @@ Status Kernels::MoveIn(const std::shared_ptr<Device>& device, const std::vector<
     if (now == at || bytes == 0) continue;
     EBB_RETURN_IF_ERROR(device->Write(static_cast<const std::byte*>(now), home[s], bytes));
     Bind(s, at);
+    ++moved;
   }
-  return {};
+  return moved;
 }
 
 Status Kernels::MoveOut(Device& device, const std::vector<Bytes>& home) {

@@ -19,25 +19,28 @@ Result<const EbbtideKernels*> LoadKernels(const std::string& path);
 
 class Kernels final : public OpRunner {
  public:
-  // Every op of the graph has a schema.
-  static Result<std::unique_ptr<Kernels>> Make(const EbbtideKernels* library, const TrainingGraph& graph);
+  // Every op of the graph has a schema. `device`: as torch calls it.
+  static Result<std::unique_ptr<Kernels>> Make(const EbbtideKernels* library, const TrainingGraph& graph,
+                                               const std::string& device = "cpu");
   ~Kernels() override;
   Kernels(const Kernels&) = delete;
   Kernels& operator=(const Kernels&) = delete;
 
   Outcome Run(Index op, std::span<const double> scalars, OpMemory& memory, std::vector<Made>& made) override;
   void Bind(Index storage, std::byte* at) override;
-  std::size_t RandomBytes() override { return library_->random_bytes(); }
-  void SaveRandom(std::byte* to) override { library_->random_save(to); }
-  void LoadRandom(const std::byte* from) override { library_->random_load(from); }
+  std::size_t RandomBytes() override { return library_->random_bytes(program_); }
+  void SaveRandom(std::byte* to) override { library_->random_save(program_, to); }
+  void LoadRandom(const std::byte* from) override { library_->random_load(program_, from); }
 
-  // See kernels_abi.h.
+  // See kernels_abi.h. The stream that ops run on becomes the device's.
+  Status Ready(Device& device);
   Status Attach(Index storage, void* storage_impl);
   void Pretend(Index op) { library_->pretend(program_, op); }
 
   // Moves what was attached to its home (address by storage; -1: not state) in the device's pool, unless it is there.
   // Memory of the pool stays until nobody's state is in it.
-  Status MoveIn(const std::shared_ptr<Device>& device, const std::vector<Bytes>& home);
+  // How many were not there.
+  Result<int> MoveIn(const std::shared_ptr<Device>& device, const std::vector<Bytes>& home);
   // Moves what is in the device's pool back into memory of torch's own.
   Status MoveOut(Device& device, const std::vector<Bytes>& home);
 

@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-#define EBBTIDE_KERNELS_VERSION 1
+#define EBBTIDE_KERNELS_VERSION 2
 #define EBBTIDE_ERROR_BYTES 1024
 
 enum { EBBTIDE_FAILED = 1, EBBTIDE_FAILED_OUT_OF_MEMORY = 2 };
@@ -73,6 +73,7 @@ typedef struct {
   const int64_t* storage_bytes;
   const int64_t* storage_born; /* the op that makes it; -1: it is there before */
   size_t storage_count;
+  const char* device; /* "cpu", "cuda:0": where all of it is */
 } EbbtideProgram;
 
 /* Where the memory of an op comes from while it runs. */
@@ -115,9 +116,13 @@ typedef struct {
   /* Its memory is torch's own again, with the contents it had. */
   int32_t (*move_out)(EbbtideKernelsProgram* program, int64_t storage, char* error);
 
-  size_t (*random_bytes)(void);
-  void (*random_save)(void* to);
-  void (*random_load)(const void* from);
+  /* Once before each step, on the thread that takes it: the stream that ops will run on; null on the CPU. Libraries that
+   * keep memory for themselves get it now, from torch. */
+  int32_t (*ready)(EbbtideKernelsProgram* program, void** stream, char* error);
+
+  size_t (*random_bytes)(EbbtideKernelsProgram* program);
+  void (*random_save)(EbbtideKernelsProgram* program, void* to);
+  void (*random_load)(EbbtideKernelsProgram* program, const void* from);
 } EbbtideKernels;
 
 /* The one symbol of the library. */

@@ -33,17 +33,24 @@ Result<std::unique_ptr<Profiler>> Profiler::Make(const EbbtideKernels* library, 
   // Inputs, outputs made twice over, and as much again meanwhile.
   EBB_ASSIGN_OR_RETURN(std::shared_ptr<Device> device,
                        MakeCpuDevice({.capacity = RoundUp(6 * most + kSpare, kAlignment)}));
-  EBB_ASSIGN_OR_RETURN(std::unique_ptr<Kernels> kernels, Kernels::Make(library, graph));
+  return Make(library, std::move(graph), std::move(device), "cpu");
+}
+
+Result<std::unique_ptr<Profiler>> Profiler::Make(const EbbtideKernels* library, TrainingGraph graph,
+                                                 std::shared_ptr<Device> device, const std::string& name) {
+  EBB_ASSIGN_OR_RETURN(std::unique_ptr<Kernels> kernels, Kernels::Make(library, graph, name));
+  EBB_RETURN_IF_ERROR(kernels->Ready(*device));
   return std::unique_ptr<Profiler>(new Profiler(std::move(graph), std::move(device), std::move(kernels)));
 }
 
-// One past the last address that they take.
+// One past the last address that they take; -1: the pool is too small.
 Bytes Profiler::PlaceInputs(const Op& op) {
   Bytes next = 0;
   std::set<StorageId> placed;
   for (const TensorId id : op.inputs) {
     const StorageId s = graph_.tensor(id).storage;
     if (!placed.insert(s).second) continue;
+    if (next + graph_.storage(s).bytes > device_->capacity()) return -1;
     kernels_->Bind(static_cast<Index>(s.index()), device_->At(next));
     FillMadeUp(graph_, s, *device_, next);
     next += RoundUp(graph_.storage(s).bytes, kAlignment);
@@ -55,10 +62,11 @@ tl::expected<OpProfile, Failure> Profiler::Profile(OpId id, const ProfileOptions
   const Op& op = graph_.op(id);
   const Index number = static_cast<Index>(id.index());
   OpProfile out;
-  StepMemory memory(*device_);
+  StepMemory memory(*device_, device_->alignment());
   std::vector<Made> made;
   kernels_->Pretend(number);
   Bytes next = PlaceInputs(op);
+  if (next < 0) return tl::unexpected<Failure>(Failure{Failure::Kind::kOutOfMemory, "the pool is too small"});
   // First, all memory alike: this shows which of it becomes the op's results.
   Visit visit;
   visit.op = number;
@@ -66,8 +74,15 @@ tl::expected<OpProfile, Failure> Profiler::Profile(OpId id, const ProfileOptions
   visit.scratch_bytes = device_->capacity() - next;
   const Requests unknown;
   memory.Begin(visit, unknown, [] { return std::vector<std::pair<Bytes, Bytes>>(); });
-  if (Outcome ran = kernels_->Run(number, scalars_, memory, made); !ran)
-    return tl::unexpected<Failure>(std::move(ran).error());
+  const Used all[] = {{0, device_->capacity(), true}};
+  const auto run = [&]() -> Outcome {
+    if (Status begun = device_->BeginOp(op.kind.c_str(), all); !begun)
+      return tl::unexpected<Failure>(Failure{Failure::Kind::kOther, begun.error().message});
+    Outcome ran = kernels_->Run(number, scalars_, memory, made);
+    device_->EndOp();
+    return ran;
+  };
+  if (Outcome ran = run(); !ran) return tl::unexpected<Failure>(std::move(ran).error());
   out.requests = memory.RequestsOf(made);
   // Then as in training: results in their places, the rest beside.
   for (const Made& each : made) {
@@ -75,17 +90,22 @@ tl::expected<OpProfile, Failure> Profiler::Profile(OpId id, const ProfileOptions
     visit.births.push_back({.storage = each.storage, .bytes = each.bytes, .address = next});
     next += RoundUp(each.bytes, kAlignment);
   }
+  if (next > device_->capacity())
+    return tl::unexpected<Failure>(Failure{Failure::Kind::kOutOfMemory, "the pool is too small"});
   visit.scratch_address = next;
   visit.scratch_bytes = device_->capacity() - next;
   std::vector<Nanos> times;
   Nanos total = 0;
   for (int i = 0; i < options.runs && (i < std::min(options.runs, 2) || total < options.enough); ++i) {
     memory.Begin(visit, out.requests, [] { return std::vector<std::pair<Bytes, Bytes>>(); });
-    const auto now = options.one_thread ? ThreadNow : Now;
-    const Nanos begin = now();
-    if (Outcome ran = kernels_->Run(number, scalars_, memory, made); !ran)
-      return tl::unexpected<Failure>(std::move(ran).error());
-    times.push_back(now() - begin);
+    device_->StartClock();
+    const Nanos thread_begin = ThreadNow();
+    const Nanos begin = device_->Mark();
+    if (Outcome ran = run(); !ran) return tl::unexpected<Failure>(std::move(ran).error());
+    const Nanos end = device_->Mark();
+    const Nanos thread_end = ThreadNow();
+    device_->Drain();
+    times.push_back(options.one_thread ? thread_end - thread_begin : device_->When(end) - device_->When(begin));
     total += times.back();
     out.workspace = std::max(out.workspace, memory.highest() > 0 ? memory.highest() - visit.scratch_address : 0);
   }

@@ -26,10 +26,13 @@ struct ProfileOptions {
 
 class Profiler {
  public:
-  // Takes address space for the largest op several times over; memory is taken as ops use it.
+  // On the CPU, takes address space for the largest op several times over; memory is taken as ops use it.
   static Result<std::unique_ptr<Profiler>> Make(const EbbtideKernels* library, TrainingGraph graph);
+  // In the pool of a device, `name` as torch calls it: ops that need more than it has are not measured.
+  static Result<std::unique_ptr<Profiler>> Make(const EbbtideKernels* library, TrainingGraph graph,
+                                                std::shared_ptr<Device> device, const std::string& name);
 
-  // A failure: the op refuses made-up data.
+  // A failure: the op refuses made-up data, or the pool is too small for it.
   tl::expected<OpProfile, Failure> Profile(OpId op, const ProfileOptions& options = {});
 
  private:

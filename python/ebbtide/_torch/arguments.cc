@@ -117,8 +117,11 @@ at::ScalarType ScalarTypeOf(const char* name) {
 }
 
 Argument::Argument(const EbbtideValue& value, const c10::Argument& schema) {
-  if (value.kind == EBBTIDE_NONE) return;
   c10::TypePtr type = schema.type();
+  if (value.kind == EBBTIDE_NONE) {
+    if (type->kind() == TypeKind::TensorType) constant_ = at::Tensor();  // one that is not there
+    return;
+  }
   if (const auto optional = type->cast<c10::OptionalType>()) type = optional->getElementType();
   TypeKind kind = type->kind();
   c10::TypePtr element;

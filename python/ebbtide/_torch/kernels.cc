@@ -4,20 +4,28 @@
 // The tensors of the graph are made once, by the first run of the ops that yield them, and kept: memory comes and goes
 // below them (Bind), so views need not be made again.
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/addmm.h>
+#include <ATen/ops/bmm.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/zeros.h>
 #include <c10/core/CPUAllocator.h>
 #include <c10/core/GradMode.h>
+#include <c10/core/InferenceMode.h>
 #include <c10/core/StorageImpl.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <cstring>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "arguments.h"
+#include "cuda.h"
 #include "memory.h"
 
 struct EbbtideKernelsProgram {
@@ -39,20 +47,24 @@ struct EbbtideKernelsProgram {
   std::vector<int64_t> bytes, born;    // by storage
   std::vector<at::Tensor> tensors;     // undefined: not made yet
   std::vector<c10::Storage> storages;  // null: not made yet
+  c10::Device device = c10::DeviceType::CPU;
 };
 
 namespace ebbtide::torch_kernels {
+
+const CudaSide* cuda_side = nullptr;
+
 namespace {
 
 using Program = EbbtideKernelsProgram;
 
 void Nothing(void*) {}
 
-c10::DataPtr Borrowed(void* address) { return {address, address, &Nothing, c10::Device(c10::DeviceType::CPU)}; }
+c10::DataPtr Borrowed(void* address, c10::Device device) { return {address, address, &Nothing, device}; }
 
-c10::Storage NewStorage(int64_t bytes) {
+c10::Storage NewStorage(int64_t bytes, c10::Device device) {
   return c10::Storage(c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(),
-                                                            static_cast<size_t>(bytes), Borrowed(nullptr),
+                                                            static_cast<size_t>(bytes), Borrowed(nullptr, device),
                                                             /*allocator=*/nullptr, /*resizable=*/false));
 }
 
@@ -60,9 +72,11 @@ c10::Storage NewStorage(int64_t bytes) {
 void MakeTensor(Program& program, std::size_t n) {
   const Program::Tensor& shape = program.shapes[n];
   c10::Storage& storage = program.storages[static_cast<std::size_t>(shape.storage)];
-  if (!storage) storage = NewStorage(program.bytes[static_cast<std::size_t>(shape.storage)]);
+  if (!storage) storage = NewStorage(program.bytes[static_cast<std::size_t>(shape.storage)], program.device);
   at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(
-      c10::Storage(storage), c10::DispatchKeySet(c10::DispatchKey::CPU), c10::scalarTypeToTypeMeta(shape.dtype));
+      c10::Storage(storage),
+      c10::DispatchKeySet(program.device.is_cuda() ? c10::DispatchKey::CUDA : c10::DispatchKey::CPU),
+      c10::scalarTypeToTypeMeta(shape.dtype));
   tensor.unsafeGetTensorImpl()->set_sizes_and_strides(shape.shape, shape.stride, shape.offset);
   program.tensors[n] = std::move(tensor);
 }
@@ -90,8 +104,15 @@ int32_t Guarded(char* error, Function function) {
 
 int32_t Create(const EbbtideProgram* graph, Program** out, char* error) {
   return Guarded(error, [&] {
-    InstallAllocator();
     auto program = std::make_unique<Program>();
+    program->device = c10::Device(graph->device);
+    if (program->device.is_cuda()) {
+      TORCH_CHECK(cuda_side, "this library is for the cpu; expected the one for cuda");
+      if (!program->device.has_index()) program->device.set_index(0);
+      cuda_side->install();
+    } else {
+      InstallAllocator();
+    }
     for (std::size_t i = 0; i < graph->op_count; ++i) {
       const EbbtideOp& op = graph->ops[i];
       const c10::OperatorHandle handle = c10::Dispatcher::singleton().findSchemaOrThrow(op.name, op.overload);
@@ -135,6 +156,14 @@ int32_t Create(const EbbtideProgram* graph, Program** out, char* error) {
 
 void Destroy(Program* program) { delete program; }
 
+// The op has made it on another device than all else, where it stays as torch has it; the next time it is another.
+void TakeForeign(Program& program, std::size_t s, const c10::Storage& storage) {
+  program.storages[s] = storage;
+  for (std::size_t n = 0; n < program.shapes.size(); ++n) {
+    if (program.shapes[n].storage == static_cast<int64_t>(s)) program.tensors[n] = at::Tensor();
+  }
+}
+
 // The tensors that a call has left on the stack, lists taken apart, undefined ones left out.
 std::vector<at::Tensor> Results(const std::vector<c10::IValue>& stack) {
   std::vector<at::Tensor> out;
@@ -158,7 +187,7 @@ int32_t Run(Program* program, int64_t number, const double* scalars, const Ebbti
     if (known) return 0;
   }
   return Guarded(error, [&] {
-    const InMemory in_memory(memory);
+    const InMemory in_memory(memory, program->device);
     const at::AutoDispatchBelowADInplaceOrView below_autograd;
     const c10::impl::ExcludeDispatchKeyGuard no_modes(
         c10::autocast_dispatch_keyset |
@@ -178,6 +207,12 @@ int32_t Run(Program* program, int64_t number, const double* scalars, const Ebbti
         for (std::size_t m = 0; m < *made_count; ++m) listed = listed || made[m].storage == static_cast<int64_t>(s);
         if (!listed) {
           const c10::Storage& storage = results[i].storage();
+          if (storage.device() != program->device) {
+            made[(*made_count)++] = {static_cast<int64_t>(s), nullptr, 0};
+            TakeForeign(*program, s, storage);
+            program->tensors[n] = results[i];
+            continue;
+          }
           made[(*made_count)++] = {static_cast<int64_t>(s), const_cast<void*>(storage.data()),
                                    static_cast<int64_t>(storage.nbytes())};
           if (!program->storages[s]) program->storages[s] = storage;
@@ -185,19 +220,37 @@ int32_t Run(Program* program, int64_t number, const double* scalars, const Ebbti
       }
       if (!program->tensors[n].defined()) program->tensors[n] = std::move(results[i]);
     }
+    TORCH_CHECK(!program->device.is_cuda() || cuda_side->held() <= static_cast<int64_t>(*made_count),
+                "a library keeps memory of the pool after the op");
   });
 }
 
 void Bind(Program* program, int64_t storage, void* address) {
   const c10::Storage& bound = program->storages[static_cast<std::size_t>(storage)];
-  if (bound) bound.set_data_ptr_noswap(Borrowed(address));
+  if (bound && bound.device() == program->device) bound.set_data_ptr_noswap(Borrowed(address, program->device));
+}
+
+// Whether the op wants the tensor in the CPU's memory although all else is on a GPU: numbers that it reads itself.
+bool IsForeign(const Program& program, const Program::Op& op, std::size_t argument) {
+  return program.device.is_cuda() &&
+         op.handle.schema().name().find("efficient_attention_backward") != std::string::npos &&
+         op.handle.schema().arguments()[argument].name().rfind("philox_", 0) == 0;
 }
 
 void Pretend(Program* program, int64_t number) {
-  for (const Argument& argument : program->ops[static_cast<std::size_t>(number)].arguments) {
-    for (const int64_t n : argument.tensors()) {
-      if (n >= 0 && !program->tensors[static_cast<std::size_t>(n)].defined())
-        MakeTensor(*program, static_cast<std::size_t>(n));
+  const Program::Op& op = program->ops[static_cast<std::size_t>(number)];
+  for (std::size_t a = 0; a < op.arguments.size(); ++a) {
+    for (const int64_t n : op.arguments[a].tensors()) {
+      const std::size_t tensor = static_cast<std::size_t>(n);
+      if (n < 0 || program->tensors[tensor].defined()) continue;
+      if (IsForeign(*program, op, a)) {
+        const Program::Tensor& shape = program->shapes[tensor];
+        const at::Tensor made = at::zeros(shape.shape, at::TensorOptions().dtype(shape.dtype));
+        TakeForeign(*program, static_cast<std::size_t>(shape.storage), made.storage());
+        program->tensors[tensor] = made;
+      } else {
+        MakeTensor(*program, tensor);
+      }
     }
   }
 }
@@ -208,7 +261,8 @@ int32_t Attach(Program* program, int64_t number, void* storage_impl, char* error
     if (program->storages[s] && program->storages[s].unsafeGetStorageImpl() == storage_impl) return;
     c10::Storage storage(
         c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(static_cast<c10::StorageImpl*>(storage_impl)));
-    TORCH_CHECK(storage.device_type() == c10::DeviceType::CPU, "a tensor is on ", storage.device(), "; expected cpu");
+    TORCH_CHECK(storage.device() == program->device, "a tensor is on ", storage.device(), "; expected ",
+                program->device);
     TORCH_CHECK(static_cast<int64_t>(storage.nbytes()) == program->bytes[s], "a storage of ", storage.nbytes(),
                 " bytes; expected ", program->bytes[s]);
     program->storages[s] = std::move(storage);
@@ -238,40 +292,78 @@ void Move(Program* program, int64_t storage, void* address, void* owner, void (*
     delete owned;
   };
   program->storages[static_cast<std::size_t>(storage)].set_data_ptr_noswap(
-      {address, new Owned{owner, release}, let_go, c10::Device(c10::DeviceType::CPU)});
+      {address, new Owned{owner, release}, let_go, program->device});
 }
 
 int32_t MoveOut(Program* program, int64_t storage, char* error) {
   return Guarded(error, [&] {
     const c10::Storage& at = program->storages[static_cast<std::size_t>(storage)];
-    c10::DataPtr fresh = c10::GetCPUAllocator()->allocate(at.nbytes());
-    std::memcpy(fresh.get(), at.data(), at.nbytes());
+    c10::Allocator* const allocator = program->device.is_cuda() ? cuda_side->allocator() : c10::GetCPUAllocator();
+    c10::DataPtr fresh = allocator->allocate(at.nbytes());
+    allocator->copy_data(fresh.get(), at.data(), at.nbytes());
     at.set_data_ptr_noswap(std::move(fresh));
   });
 }
 
-at::Tensor RandomState() {
-  at::Generator generator = at::detail::getDefaultCPUGenerator();
+// Those that ops of the program may draw from.
+std::vector<at::Generator> Generators(const Program& program) {
+  std::vector<at::Generator> out{at::detail::getDefaultCPUGenerator()};
+  if (program.device.is_cuda()) out.push_back(at::globalContext().defaultGenerator(program.device));
+  return out;
+}
+
+at::Tensor RandomState(at::Generator& generator) {
   const std::lock_guard<std::mutex> lock(generator.mutex());
   return generator.get_state();
 }
 
-size_t RandomBytes() {
-  static const size_t bytes = RandomState().nbytes();
+size_t RandomBytes(Program* program) {
+  size_t bytes = 0;
+  for (at::Generator& generator : Generators(*program)) bytes += RandomState(generator).nbytes();
   return bytes;
 }
 
-void RandomSave(void* to) {
-  const at::Tensor state = RandomState();
-  std::memcpy(to, state.const_data_ptr(), state.nbytes());
+void RandomSave(Program* program, void* to) {
+  for (at::Generator& generator : Generators(*program)) {
+    const at::Tensor state = RandomState(generator);
+    std::memcpy(to, state.const_data_ptr(), state.nbytes());
+    to = static_cast<char*>(to) + state.nbytes();
+  }
 }
 
-void RandomLoad(const void* from) {
-  at::Generator generator = at::detail::getDefaultCPUGenerator();
-  const at::Tensor state = at::detail::empty_cpu({static_cast<int64_t>(RandomBytes())}, at::kByte);
-  std::memcpy(state.mutable_data_ptr(), from, RandomBytes());
-  const std::lock_guard<std::mutex> lock(generator.mutex());
-  generator.set_state(state);
+void RandomLoad(Program* program, const void* from) {
+  for (at::Generator& generator : Generators(*program)) {
+    const at::Tensor state = at::detail::empty_cpu({RandomState(generator).numel()}, at::kByte);
+    std::memcpy(state.mutable_data_ptr(), from, state.nbytes());
+    from = static_cast<const char*>(from) + state.nbytes();
+    const std::lock_guard<std::mutex> lock(generator.mutex());
+    generator.set_state(state);
+  }
+}
+
+// Products of matrices, so that cuBLAS takes the memory that it keeps for each thread and stream.
+void WarmUp(c10::Device device) {
+  const at::InferenceMode guard;
+  for (const at::ScalarType type : {at::kFloat, at::kHalf}) {
+    const at::Tensor a = at::zeros({64, 64}, at::TensorOptions().device(device).dtype(type));
+    at::mm(a, a);
+    at::addmm(a.select(0, 0), a, a);
+    at::bmm(a.unsqueeze(0), a.unsqueeze(0));
+  }
+}
+
+int32_t Ready(Program* program, void** stream, char* error) {
+  *stream = nullptr;
+  if (!program->device.is_cuda()) return 0;
+  return Guarded(error, [&] {
+    *stream = cuda_side->stream(program->device);
+    static thread_local std::set<void*> warm;
+    if (!warm.insert(*stream).second) return;
+    const c10::impl::ExcludeDispatchKeyGuard no_modes(
+        c10::autocast_dispatch_keyset |
+        c10::DispatchKeySet({c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot}));
+    WarmUp(program->device);
+  });
 }
 
 constexpr EbbtideKernels kKernels{EBBTIDE_KERNELS_VERSION,
@@ -284,6 +376,7 @@ constexpr EbbtideKernels kKernels{EBBTIDE_KERNELS_VERSION,
                                   Address,
                                   Move,
                                   MoveOut,
+                                  Ready,
                                   RandomBytes,
                                   RandomSave,
                                   RandomLoad};

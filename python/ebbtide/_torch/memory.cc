@@ -4,6 +4,8 @@
 #include <c10/core/CPUAllocator.h>
 #include <c10/util/Exception.h>
 
+#include "cuda.h"
+
 namespace ebbtide::torch_kernels {
 namespace {
 
@@ -43,8 +45,10 @@ void EngineAllocator::ReleaseOfAny(void* address) {
 
 }  // namespace
 
-InMemory::InMemory(const EbbtideMemory* memory) { current = memory; }
-InMemory::~InMemory() { current = nullptr; }
+InMemory::InMemory(const EbbtideMemory* memory, c10::Device device) : on_cuda_(device.is_cuda()) {
+  on_cuda_ ? cuda_side->set_memory(memory) : void(current = memory);
+}
+InMemory::~InMemory() { on_cuda_ ? cuda_side->set_memory(nullptr) : void(current = nullptr); }
 
 void InstallAllocator() {
   if (installed) return;

@@ -1,21 +1,26 @@
-// Torch's CPU memory while the engine runs an op on this thread: what the engine gives. At all other times, torch's
+// Torch's memory while the engine runs an op on this thread: what the engine gives. At all other times, torch's
 // own.
 #pragma once
+
+#include <c10/core/Device.h>
 
 #include "run/kernels_abi.h"
 
 namespace ebbtide::torch_kernels {
 
-// Inside, tensors that this thread makes on the CPU lie in `memory`.
+// Inside, tensors that this thread makes on the device lie in `memory`.
 class InMemory {
  public:
-  explicit InMemory(const EbbtideMemory* memory);
+  InMemory(const EbbtideMemory* memory, c10::Device device);
   ~InMemory();
   InMemory(const InMemory&) = delete;
   InMemory& operator=(const InMemory&) = delete;
+
+ private:
+  const bool on_cuda_;
 };
 
-// Puts ours before torch's allocator. Once; there is no way back.
+// Puts ours before torch's allocator of the CPU. Once; there is no way back.
 void InstallAllocator();
 
 }  // namespace ebbtide::torch_kernels

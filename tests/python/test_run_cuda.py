@@ -1,0 +1,198 @@
+"""ebbtide.step on device cuda, on the phantom GPU: one program per test, the race checker beside. Kernels are skipped there, so numbers
+are not compared; what is: that nothing is touched before its turn, that all of it lies in the pool, and what failures leave behind."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from calm_end import CALM_END
+
+pytest.importorskip("torch")
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+LIBRARIES = pathlib.Path(os.environ.get("EBBTIDE_PHANTOM_LIBRARIES") or ROOT / "build" / "phantom")
+
+pytestmark = pytest.mark.skipif(not (LIBRARIES / "cu13").is_dir(), reason="the build has no phantom GPU")
+
+HEAD = CALM_END + """\
+import ctypes, json, torch
+from torch.nn import functional as F
+import ebbtide, run_models
+phantom = ctypes.CDLL(None)
+torch.manual_seed(0)
+
+class Cnn:
+    def __init__(self, batch=64):
+        self.model = run_models.SmallCNN().cuda()
+        self.optimizer = torch.optim.Adam(self.model.parameters())
+        self.batch = tuple(t.cuda() for t in run_models._images(batch, 32, 10))
+    def step(self, **options):
+        return ebbtide.step(self.model, F.cross_entropy, self.optimizer, self.batch, device="cuda", **options)
+
+def races():
+    return phantom.ebbtide_phantom_race_count()
+"""
+
+
+def run(code, folder, **variables):
+    """What the program printed, as JSON, and the phantom's statistics."""
+    program = folder / "program.py"
+    program.write_text(HEAD + textwrap.dedent(code).lstrip("\n"))
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("EBBTIDE_PHANTOM_", "PYTORCH_"))}
+    cache = os.environ.get("EBBTIDE_TEST_CACHE") or str(folder.parent / "cuda-cache")
+    environment = {
+        **kept, "LD_PRELOAD": ":".join(sorted(str(path) for path in (LIBRARIES / "cu13").iterdir())), "OMP_NUM_THREADS": "1",
+        "EBBTIDE_PHANTOM_CHECK": "race", "EBBTIDE_PHANTOM_KERNEL_US": "100", "EBBTIDE_PHANTOM_OUTPUT": str(folder), "XDG_CACHE_HOME": cache,
+        "PYTHONPATH": os.pathsep.join([*filter(None, sys.path), str(pathlib.Path(__file__).parent)]), **variables,
+    }
+    result = subprocess.run([sys.executable, "-W", "ignore", str(program)], capture_output=True, text=True, env=environment, cwd=folder)
+    assert result.returncode == 0, result.stderr
+    found = [json.loads(path.read_text()) for path in folder.glob("*.json")]
+    return json.loads(result.stdout.splitlines()[-1]), next(statistics for statistics in found if statistics["launches"])
+
+
+def test_a_step_lies_in_its_pool_without_a_race_beside_its_copies(tmp_path):
+    said, statistics = run(
+        """
+        cnn = Cnn()
+        step = cnn.step(budget="60%")
+        step(*cnn.batch)
+        undeclared, reserved = phantom.ebbtide_phantom_undeclared_launches(), torch.cuda.memory_reserved()
+        torch.cuda.reset_peak_memory_stats()
+        loss = step(*cnn.batch)
+        trace = json.loads(step._current.engine.trace())["traceEvents"]
+        print(json.dumps({
+            "report": step.report().to_dict(), "undeclared": phantom.ebbtide_phantom_undeclared_launches() - undeclared,
+            "reserved": [reserved, torch.cuda.max_memory_reserved()], "waits": step._pool.waits, "loss": str(loss.device),
+            "spans": [(e["tid"], e["ts"], e["ts"] + e["dur"]) for e in trace if e["ph"] == "X"]}))
+        """, tmp_path)
+    report = said["report"]
+    assert statistics["race_count"] == 0 and statistics["declared_accesses"] > 1000
+    assert said["undeclared"] == 0 and said["loss"] == "cuda:0"
+    assert report["peak_bytes"] <= report["budget_bytes"] <= 0.6 * report["plain_peak_bytes"] + 1
+    assert report["beyond_plan_bytes"] == 0 and report["relocated"] == 0
+    # A step takes nothing of torch's own memory but what its libraries keep.
+    assert said["reserved"][0] == said["reserved"][1] <= 32 << 20
+    # Compute is track 0, copies are 1 and 2: most of their time runs beside ops.
+    compute = [(begin, end) for track, begin, end in said["spans"] if track == 0]
+    copies = [(begin, end) for track, begin, end in said["spans"] if track != 0]
+    both = sum(max(0, min(e, end) - max(b, begin)) for b, e in copies for begin, end in compute)
+    assert report["copied_out_bytes"] > 1 << 20 and said["waits"] > 10
+    assert both > 0.5 * sum(end - begin for begin, end in copies)
+
+
+def test_no_wait_can_be_left_out(tmp_path):
+    said, _ = run(
+        """
+        cnn = Cnn()
+        step = cnn.step(budget="100%", policy="vdnn-all")
+        step(*cnn.batch)
+        before = step._pool.waits
+        step(*cnn.batch)
+        waits, clean, reported = step._pool.waits - before, races(), []
+        for n in range(1, waits + 1):
+            before = races()
+            step._pool.skip_wait(n)
+            step(*cnn.batch)
+            reported.append(races() > before)
+        print(json.dumps({"waits": waits, "clean": clean, "reported": sum(reported)}))
+        """, tmp_path)
+    assert said["clean"] == 0
+    assert said["reported"] == said["waits"] > 10
+
+
+def test_pinned_memory_may_be_short(tmp_path):
+    said, statistics = run(
+        """
+        out = []
+        for share in (1, 0, 0.1, 0.5):
+            cnn = Cnn()
+            step = cnn.step(budget="60%", pinned_limit=int(share * out[0]["pinned"]) if out else None)
+            step(*cnn.batch)
+            step(*cnn.batch)
+            report = step.report().to_dict()
+            out.append({"pinned": step._pool.pinned, "peak": report["peak_bytes"], "budget": report["budget_bytes"]})
+            step.close()
+        print(json.dumps(out))
+        """, tmp_path)
+    assert said[0]["pinned"] > 1 << 20 and said[1]["pinned"] == 0
+    assert 0 < said[2]["pinned"] <= 0.1 * said[0]["pinned"] < said[3]["pinned"] <= 0.5 * said[0]["pinned"]
+    assert all(each["peak"] <= each["budget"] for each in said)
+    assert statistics["race_count"] == 0
+
+
+def test_what_fails_leaves_everything_as_it_was(tmp_path):
+    said, statistics = run(
+        """
+        cnn = Cnn()
+        step = cnn.step(budget="60%")
+        step(*cnn.batch)
+
+        def everything():
+            tensors = [*cnn.model.state_dict().values(), *(t for s in cnn.optimizer.state.values() for t in s.values())]
+            return [t.cpu().clone() for t in tensors] + [torch.cuda.get_rng_state(), torch.get_rng_state()]
+
+        def same(a, b):
+            return len(a) == len(b) and all(torch.equal(x, y) for x, y in zip(a, b))
+
+        engine, before, counts = step._current.engine, everything(), {"requests": 0, "copies": 0, "changed": 0, "good": 0}
+        allocated = torch.cuda.memory_allocated()
+        for n in range(1, 10_000):
+            engine.fail_at(n)
+            try:
+                step(*cnn.batch)
+                break
+            except torch.OutOfMemoryError:
+                counts["requests"] += 1
+                counts["changed"] += not same(everything(), before)
+        for n in range(1, 100):
+            before = everything()
+            step._pool.fail_at(n)
+            try:
+                step(*cnn.batch)
+                counts["good"] += 1
+            except RuntimeError:
+                counts["copies"] += 1
+                counts["changed"] += not same(everything(), before)
+        step._pool.fail_at(0)
+        step(*cnn.batch)
+        counts["leaked"] = torch.cuda.memory_allocated() - allocated
+        counts["races"] = races()
+        print(json.dumps(counts))
+        """, tmp_path, EBBTIDE_PHANTOM_BACKED="256MiB", EBBTIDE_PHANTOM_KERNEL_US="100")
+    assert said["requests"] > 30 and said["copies"] > 5 and said["good"] > 10
+    assert said["changed"] == said["leaked"] == said["races"] == 0
+
+
+def test_random_numbers_are_drawn_as_by_plain_torch(tmp_path):
+    """Also where dropout runs again."""
+    said, _ = run(
+        """
+        cnn = Cnn()
+        torch.cuda.manual_seed(5)
+        for _ in range(2):
+            F.cross_entropy(cnn.model(cnn.batch[0]), cnn.batch[1]).backward()
+        plain = torch.cuda.get_rng_state()
+        steps = []
+        for options in ({"budget": "60%"}, {"budget": "100%", "policy": "checkpoint-sqrt"}):
+            step = cnn.step(**options)
+            torch.cuda.manual_seed(5)
+            for _ in range(2):
+                step(*cnn.batch)
+            steps.append((torch.equal(torch.cuda.get_rng_state(), plain), step.report().to_dict()["recompute_ns"]))
+            step.close()
+        print(json.dumps(steps))
+        """, tmp_path)
+    assert [same for same, _ in said] == [True, True] and said[1][1] > 0
+
+
+def test_without_a_gpu_it_says_so():
+    result = subprocess.run(
+        [sys.executable, "-c", "import torch, ebbtide; m = torch.nn.Linear(2, 2); ebbtide.step(m, None, torch.optim.SGD(m.parameters()), torch.ones(1, 2), "
+         "budget=None, device='cuda')"], capture_output=True, text=True, env={**os.environ, "CUDA_VISIBLE_DEVICES": ""})
+    assert result.returncode == 1 and "device 'cuda': PyTorch sees no GPU" in result.stderr
