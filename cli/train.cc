@@ -29,7 +29,6 @@ struct TrainFlags {
 
 Status CheckModel(const ModelFlags& flags) {
   if (flags.model.empty()) return Fail("expected a MODEL (see ebbtide models) or a SCRIPT.py:function");
-  if (flags.options.device != model::Device::kCpu) return Fail("--device: expected cpu");
   if (NamesScriptFunction(flags.model)) return {};
   std::vector<std::string> names;
   for (const model::BuiltInModel& built_in : model::BuiltInModels()) names.push_back(built_in.name);
@@ -40,6 +39,7 @@ Status CheckModel(const ModelFlags& flags) {
 std::vector<std::string> SharedWords(const ModelFlags& model, const OutputFlags& output) {
   std::vector<std::string> words = GivenShapeFlags(model);
   std::erase_if(words, [](const std::string& word) { return word.starts_with("--device="); });
+  if (model.options.device == model::Device::kCuda) words.push_back("--device=cuda");
   words.push_back(fmt::format("--seed={}", output.seed));
   if (output.threads > 0) words.push_back(fmt::format("--threads={}", output.threads));
   if (output.json) words.push_back("--json");
@@ -97,7 +97,7 @@ void AddShared(CLI::App& app, TrainFlags& flags) {
 }  // namespace
 
 Verb AddTrain(CLI::App& program) {
-  CLI::App* app = program.add_subcommand("train", "Train on made-up data within a budget, on the CPU");
+  CLI::App* app = program.add_subcommand("train", "Train on made-up data within a budget, on the CPU or a GPU");
   const auto flags = std::make_shared<TrainFlags>();
   AddShared(*app, *flags);
   app->add_option("--budget", flags->budget,
@@ -120,7 +120,7 @@ Verb AddTrain(CLI::App& program) {
 }
 
 Verb AddProfile(CLI::App& program) {
-  CLI::App* app = program.add_subcommand("profile", "Measure the ops of a training step on this machine's CPU");
+  CLI::App* app = program.add_subcommand("profile", "Measure the ops of a training step on this machine's CPU or GPU");
   const auto flags = std::make_shared<TrainFlags>();
   AddShared(*app, *flags);
   AddOutputFlags(*app, flags->output, "The graph with its times, a MODEL for ebbtide plan: .json or .json.gz");

@@ -23,6 +23,7 @@ def main(arguments=None):
     try:
         with warnings.catch_warnings():
             parts, name = _build(options)
+            parts = _on_device(options, parts)
             return _train(options, parts, name) if options.verb == "train" else _profile(options, parts, name)
     except (CaptureError, ValueError) as error:
         print(f"ebbtide: {str(error).splitlines()[0]}", file=sys.stderr)
@@ -36,6 +37,7 @@ def _parser():
     parser.add_argument("--budget")
     parser.add_argument("--steps", type=_positive, default=5)
     parser.add_argument("--policy", default="home")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--link")
     parser.add_argument("--accumulate", type=_positive, default=1)
     parser.add_argument("--swap-state", action="store_true")
@@ -54,7 +56,7 @@ def _parser():
 
 
 def _build(options):
-    """(model, loss_fn, optimizer, batch) on the CPU, and the name of the model."""
+    """(model, loss_fn, optimizer, batch), and the name of the model."""
     try:
         import torch
     except ImportError as error:
@@ -82,6 +84,20 @@ def _build(options):
     return (model, loss_fn, optimizer, batch), options.model
 
 
+def _on_device(options, parts):
+    from torch.utils._pytree import tree_map_only
+
+    from .stepping import device_of
+
+    device = device_of(options.device)
+    if device == "cpu":
+        return parts
+    import torch
+
+    model, loss_fn, optimizer, batch = parts
+    return model.to(device), loss_fn, optimizer, tree_map_only(torch.Tensor, lambda tensor: tensor.to(device), batch)
+
+
 def _train(options, parts, name):
     import torch
 
@@ -93,7 +109,7 @@ def _train(options, parts, name):
     if options.check:
         plain = copy.deepcopy((model, optimizer))
     try:
-        step = Step(model, loss_fn, optimizer, batch, options.budget, options.policy, options.link, "cpu", None, options.accumulate,
+        step = Step(model, loss_fn, optimizer, batch, options.budget, options.policy, options.link, options.device, None, options.accumulate,
                     None, None, None, options.swap_state, True, note=_note(options))
     except BudgetError as error:
         if options.json:
@@ -154,7 +170,7 @@ def _profile(options, parts, name):
     from .stepping import Step
 
     model, loss_fn, optimizer, batch = parts
-    step = Step(model, loss_fn, optimizer, batch, None, "home", None, "cpu", None, 1, None, None, None, False, "again", note=_note(options))
+    step = Step(model, loss_fn, optimizer, batch, None, "home", None, options.device, None, 1, None, None, None, False, "again", note=_note(options))
     graph = next(iter(step._plans.values())).graph
     graph["name"] = name
     if options.output:

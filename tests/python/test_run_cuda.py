@@ -191,6 +191,19 @@ def test_random_numbers_are_drawn_as_by_plain_torch(tmp_path):
     assert [same for same, _ in said] == [True, True] and said[1][1] > 0
 
 
+def test_the_program_trains_on_it(tmp_path):
+    said, statistics = run(
+        """
+        import subprocess
+        from ebbtide.__main__ import find_program
+        done = subprocess.run([find_program(), "train", "mlp", "--device", "cuda", "--steps", "2", "--json", "-q"], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        torch.ones(1, device="cuda").sin()
+        print(done.stdout.strip())
+        """, tmp_path)
+    assert said["feasible"] and said["steps"] == 2 and said["peak_bytes"] <= said["budget_bytes"]
+
+
 def test_without_a_gpu_it_says_so():
     result = subprocess.run(
         [sys.executable, "-c", "import torch, ebbtide; m = torch.nn.Linear(2, 2); ebbtide.step(m, None, torch.optim.SGD(m.parameters()), torch.ones(1, 2), "
