@@ -51,11 +51,13 @@ class Device {
   virtual Bytes alignment() const { return 64; }
   virtual Result<std::shared_ptr<HostMemory>> MakeHostMemory(Bytes bytes) = 0;
 
-  // Queues a copy on the stream of its direction. It begins when compute has done all that it was given before, and the
-  // copies before it on its stream are done. The memory on both sides is left alone until it was awaited.
+  // Queues a copy on the stream of its direction. It begins when compute has done what it was given before, as far as
+  // that uses memory of the copy, and the copies before it on its stream are done. The memory on both sides is left
+  // alone until it was awaited.
   virtual Result<Ticket> CopyOut(Bytes address, std::byte* host, Bytes bytes) = 0;
   virtual Result<Ticket> CopyIn(const std::byte* host, Bytes address, Bytes bytes) = 0;
-  // Compute waits for the copy. An error: it failed, and may be queued again.
+  // Compute waits for the copy, at the latest where an op comes to memory that it uses (BeginOp). An error: it failed,
+  // and may be queued again.
   virtual Status Await(Ticket ticket) = 0;
   // The calling thread waits for all streams. What failed is forgotten.
   virtual void Drain() = 0;

@@ -26,7 +26,6 @@ Outcome StreamRunner::Run(Index op, std::span<const double> scalars, OpMemory& m
   const auto births = workload_.births[op];
   if (births.empty() && workload_.changes[op].empty() && !graph_.ops[op].outputs.empty()) return {};
   auto call = std::make_unique<Call>(Call{this, op, {scalars.begin(), scalars.end()}, {}, {}, random_});
-  std::vector<void*> scratch;
   const auto allocate = [&](Bytes bytes) {
     void* const at = memory.Allocate(static_cast<std::size_t>(bytes));
     call->memory.push_back(ContentOf(at, bytes));
