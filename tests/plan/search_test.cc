@@ -35,7 +35,7 @@ std::string PlanOf(const Task& task, std::uint64_t seed, int threads) {
 
 TEST(Swarm, GivesTheSameAtAnyNumberOfThreads) {
   int differ = 0;
-  for (std::uint64_t seed = 0; seed < 5; ++seed) {
+  for (std::uint64_t seed = 0; seed < 2; ++seed) {
     const auto task = LargerTask(seed);
     const std::string plan = PlanOf(*task, seed, 1);
     ASSERT_NE(plan, "") << seed;
