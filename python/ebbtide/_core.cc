@@ -40,6 +40,7 @@ ebbtide::model::AnyBatch MakeAnyBatch(const std::string& first, const std::strin
 }  // namespace
 
 NB_MODULE(_core, module) {
+  nb::set_leak_warnings(false);  // torch.compile keeps engines until the process ends
   module.doc() = "Ebbtide's C++ core.";
   module.def(
       "version", [] { return EBBTIDE_VERSION; }, "Version of the library, as in `ebbtide --version`.");

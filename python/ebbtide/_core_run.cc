@@ -73,6 +73,7 @@ Pool MakePool(Bytes capacity, double to_device, double to_host, Nanos latency) {
   return {std::make_shared<run::FailingDevice>(*std::move(device)), "cpu", nullptr};
 }
 
+using Places = std::vector<std::pair<Index, std::uintptr_t>>;
 using Spans = std::vector<std::tuple<Index, Bytes, std::uintptr_t, Bytes>>;
 
 std::vector<run::HostSpan> HostSpans(const Spans& spans) {
@@ -133,13 +134,34 @@ class Engine {
       nb::gil_scoped_release release;
       return engine_->Step(call);
     }();
-    if (!report) {
-      if (signals.raised()) throw *std::move(signals.raised());
-      PyErr_SetString(report.error().kind == run::Failure::Kind::kOutOfMemory ? PyExc_MemoryError : PyExc_RuntimeError,
-                      report.error().message.c_str());
-      throw nb::python_error();
-    }
+    if (!report) RaiseFailure(report.error(), signals);
     return Fields(*report);
+  }
+
+  // `outside`: (storage, address) of what lies outside the pool.
+  void Forward(const Places& outside) {
+    Signals signals;
+    const run::StepCall call = Half(outside, signals);
+    const auto done = [&] {
+      nb::gil_scoped_release release;
+      return engine_->Forward(call);
+    }();
+    if (!done) RaiseFailure(done.error(), signals);
+  }
+  nb::dict Backward(const Places& outside) {
+    Signals signals;
+    const run::StepCall call = Half(outside, signals);
+    const auto report = [&] {
+      nb::gil_scoped_release release;
+      return engine_->Backward(call);
+    }();
+    if (!report) RaiseFailure(report.error(), signals);
+    return Fields(*report);
+  }
+  bool Midway() const { return engine_->midway(); }
+  void Abandon() {
+    nb::gil_scoped_release release;
+    engine_->Abandon();
   }
 
   std::optional<std::vector<Nanos>> Rehearse(int runs, bool one_thread) {
@@ -198,6 +220,22 @@ class Engine {
     const Bytes size = engine_->graph().storages[storage].bytes;
     if (offset < 0 || bytes < 0 || bytes > size || offset > size - bytes)
       Raise({fmt::format("storage {}: expected a part of its {} bytes", storage, size)});
+  }
+  run::StepCall Half(const Places& outside, Signals& signals) const {
+    run::StepCall call{.interrupted = [&signals] { return signals.Interrupted(); }};
+    for (const auto& [storage, address] : outside) {
+      CheckStorage(storage);
+      if (!engine_->graph().storages[storage].outside)
+        Raise({fmt::format("storage {}: expected one that lies outside the pool", storage)});
+      call.outside.emplace_back(storage, reinterpret_cast<std::byte*>(address));  // NOLINT
+    }
+    return call;
+  }
+  [[noreturn]] static void RaiseFailure(const run::Failure& failure, Signals& signals) {
+    if (signals.raised()) throw *std::move(signals.raised());
+    PyErr_SetString(failure.kind == run::Failure::Kind::kOutOfMemory ? PyExc_MemoryError : PyExc_RuntimeError,
+                    failure.message.c_str());
+    throw nb::python_error();
   }
   static nb::dict Fields(const run::StepReport& report) {
     nb::dict out;
@@ -292,6 +330,12 @@ void AddRun(nb::module_& module) {
            "One step. Inputs and outputs: (storage, offset, address on the host, bytes). MemoryError, RuntimeError or "
            "what a "
            "signal raised: nothing has changed.")
+      .def("forward", &Engine::Forward, nb::arg("outside"),
+           "The first half of a step. Outside: (storage, address) of what is not in the pool. An error: nothing of "
+           "the pool and the random state has changed.")
+      .def("backward", &Engine::Backward, nb::arg("outside"), "The second half.")
+      .def_prop_ro("midway", &Engine::Midway, "Whether the first half has run and the second has not.")
+      .def("abandon", &Engine::Abandon, "Forgets a step that is midway.")
       .def("rehearse", &Engine::Rehearse, nb::arg("runs"), nb::arg("one_thread"),
            "Runs the step on made-up state, before any is attached: the time of each op. None: an op refuses it.")
       .def("trace", &Engine::Trace, "The last step's timeline, for Perfetto.")

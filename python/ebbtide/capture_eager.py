@@ -71,17 +71,17 @@ class InPlace(TorchFunctionMode):
             loss.backward()
 
     @contextlib.contextmanager
-    def backward_of(self, loss):
+    def backward_of(self, *ends):
         """Inside, calls between autograd's nodes are told from calls of the nodes: the former sum gradients."""
-        self._follow(loss)
+        self._follow(ends)
         self._in_node = False
         try:
             yield
         finally:
             self._in_node = True
 
-    def _follow(self, loss):
-        seen, waiting = set(), [loss.grad_fn]
+    def _follow(self, ends):
+        seen, waiting = set(), [end.grad_fn for end in ends]
         while waiting:
             node = waiting.pop()
             if node is None or node in seen:

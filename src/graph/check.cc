@@ -143,6 +143,7 @@ Status Checker::CheckStorage(std::size_t index) {
   const auto check = [&]() -> Status {
     EBB_RETURN_IF_ERROR(CheckText(storage.name, "name"));
     EBB_RETURN_IF_ERROR(AddTo(bytes_, storage.bytes, "bytes"));
+    if (storage.outside && !IsPersistent(storage.kind)) return Fail("outside: expected false, since the step makes it");
     if (!storage.released_after.valid()) return {};
     if (storage.released_after.index() >= graph_.ops.size()) {
       return Fail("released_after: expected an op number below {}, found {}", graph_.ops.size(),

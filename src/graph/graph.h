@@ -41,6 +41,7 @@ struct Storage {
   std::string name;     // of a parameter, buffer or input: as the framework names it; else may be empty
   OpId released_after;  // the op after which the last reference is dropped, where a reference outlives the last
                         // use (a variable, a saved tensor). Invalid: the last use is the last reference.
+  bool outside = false;  // lies in memory of the user's own, which no budget covers; persistent storages only
 
   bool operator==(const Storage&) const = default;
 };

@@ -22,6 +22,7 @@ std::string GraphHash(const TrainingGraph& graph) {
     out.Add(storage.bytes);
     out.Add(static_cast<std::int64_t>(storage.kind));
     out.Add(storage.released_after.value);
+    if (storage.outside) out.Add("outside");
   }
   out.Add(static_cast<std::int64_t>(graph.tensors.size()));
   for (const Tensor& tensor : graph.tensors) {

@@ -150,8 +150,8 @@ double GraphParser::ParseScalarValue() {
 }
 
 Storage GraphParser::ParseStorage() {
-  enum { kKind, kBytes, kName, kReleasedAfter };
-  static constexpr Field kFields[] = {{"kind", true}, {"bytes", true}, {"name"}, {"released_after"}};
+  enum { kKind, kBytes, kName, kReleasedAfter, kOutside };
+  static constexpr Field kFields[] = {{"kind", true}, {"bytes", true}, {"name"}, {"released_after"}, {"outside"}};
   Storage storage;
   JsonFields fields(in_, kFields, "a storage: an object");
   for (int field; (field = fields.Next()) >= 0;) {
@@ -162,6 +162,7 @@ Storage GraphParser::ParseStorage() {
       case kBytes: storage.bytes = Count("a number of bytes"); break;
       case kName: storage.name = in_.String(); break;
       case kReleasedAfter: storage.released_after = ParseId<OpId>("the number of an op"); break;
+      case kOutside: storage.outside = in_.Bool(); break;
     }
   }
   return storage;

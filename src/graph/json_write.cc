@@ -144,6 +144,7 @@ void AppendStorage(std::string& out, const Storage& storage) {
   object.Integer("bytes", storage.bytes);
   object.TextIfAny("name", storage.name);
   if (storage.released_after.valid()) object.Integer("released_after", storage.released_after.value);
+  if (storage.outside) AppendBool(object.Key("outside"), true);
   object.Close();
 }
 

@@ -34,7 +34,7 @@ class Validator {
   }
 
  private:
-  Bytes SizeOf(Index s) const { return Round(graph_.storages[s].bytes); }
+  Bytes SizeOf(Index s) const { return graph_.storages[s].outside ? 0 : Round(graph_.storages[s].bytes); }
   Bytes Round(Bytes bytes) const { return (bytes + options_.alignment - 1) / options_.alignment * options_.alignment; }
 
   std::string Name(Index s) const {

@@ -76,7 +76,7 @@ Status Engine::Prepare() {
   Bytes protect = 0;
   for (const Visit& visit : itinerary_.visits) {
     Bytes bytes = 0;
-    for (const Index s : visit.protect) bytes += workload_.bytes[s];
+    for (const Index s : visit.protect) bytes += graph_.storages[s].bytes;
     protect = std::max(protect, bytes);
   }
   EBB_ASSIGN_OR_RETURN(host_, device_->MakeHostMemory(host + protect));
@@ -84,10 +84,79 @@ Status Engine::Prepare() {
   requests_.resize(graph_.ops.size());
   tickets_.resize(plan_.schedule.stays.size());
   at_.assign(workload_.storages(), -1);
+  outside_.assign(workload_.storages(), nullptr);
   return {};
 }
 
 tl::expected<StepReport, Failure> Engine::Step(const StepCall& call) {
+  Abandon();
+  Start();
+  Outcome outcome = Try([&]() -> Outcome {
+    EBB_RUN(MoveIn(call));
+    EBB_RUN(Walk(call, 0, static_cast<Index>(itinerary_.visits.size())));
+    return Finish(call);
+  });
+  if (!outcome) {
+    device_->Drain();
+    if (update_begun_) {
+      std::ignore = GoHome();
+      outcome.error().message += "; the update had begun, so parameters and optimizer state are partly new";
+    } else {
+      Undo();
+    }
+    device_->Drain();
+  }
+  Leave(call);
+  EndAll();
+  if (!outcome) return tl::unexpected<Failure>(std::move(outcome).error());
+  report_.time = Elapsed();
+  Describe();
+  return std::move(report_);
+}
+
+Outcome Engine::Forward(const StepCall& call) {
+  Abandon();
+  Start();
+  Outcome outcome = Try([&]() -> Outcome {
+    EBB_RUN(MoveIn(call));
+    return Walk(call, 0, itinerary_.middle);
+  });
+  if (!outcome) {
+    device_->Drain();
+    Undo();
+    device_->Drain();
+    EndAll();
+  }
+  Leave(call);
+  midway_ = outcome.has_value();
+  report_.time = Elapsed();
+  return outcome;
+}
+
+tl::expected<StepReport, Failure> Engine::Backward(const StepCall& call) {
+  if (!midway_) return Failed(Failure::Kind::kOther, "backward without a forward");
+  const Nanos begin = Now();
+  Enter(call);
+  Outcome outcome = Try([&]() -> Outcome {
+    EBB_RUN(Walk(call, itinerary_.middle, static_cast<Index>(itinerary_.visits.size())));
+    return Finish(call);
+  });
+  Abandon();
+  Leave(call);
+  if (!outcome) return tl::unexpected<Failure>(std::move(outcome).error());
+  report_.time += Now() - begin;
+  Describe();
+  return std::move(report_);
+}
+
+void Engine::Abandon() {
+  if (!midway_) return;
+  midway_ = false;
+  device_->Drain();
+  EndAll();
+}
+
+void Engine::Start() {
   report_ = {};
   report_.step_time.assign(plan_.schedule.steps.size(), 0);
   arriving_.assign(workload_.storages(), kNone);
@@ -109,40 +178,51 @@ tl::expected<StepReport, Failure> Engine::Step(const StepCall& call) {
   std::ignore = device_->TakeCopies();
   begin_ = Now();
   device_->StartClock();
-  Outcome outcome;
+}
+
+Outcome Engine::Try(const std::function<Outcome()>& part) {
   try {
-    outcome = Walk(call);
+    return part();
   } catch (const std::bad_alloc&) {
-    outcome = Failed(Failure::Kind::kOutOfMemory, "the host has no memory left");
+    return Failed(Failure::Kind::kOutOfMemory, "the host has no memory left");
   }
-  if (!outcome) {
-    device_->Drain();
-    if (update_begun_) {
-      std::ignore = GoHome();
-      outcome.error().message += "; the update had begun, so parameters and optimizer state are partly new";
-    } else {
-      Undo();
-    }
-    device_->Drain();
-  }
+}
+
+void Engine::EndAll() {
   for (Index s = 0; s < at_.size(); ++s) {
     if (at_[s] >= 0 && itinerary_.home[s] < 0) End(s);
   }
-  if (!outcome) return tl::unexpected<Failure>(std::move(outcome).error());
-  report_.time = Elapsed();
-  Describe();
-  return std::move(report_);
 }
 
-Outcome Engine::Walk(const StepCall& call) {
-  EBB_RUN(MoveIn(call));
-  for (Index k = 0; k < itinerary_.visits.size(); ++k) {
+void Engine::Enter(const StepCall& call) {
+  for (const auto& [s, at] : call.outside) {
+    outside_[s] = at;
+    runner_.Bind(s, at);
+  }
+}
+
+void Engine::Leave(const StepCall& call) {
+  for (const auto& [s, at] : call.outside) {
+    outside_[s] = nullptr;
+    runner_.Bind(s, nullptr);
+  }
+}
+
+// Relative to the pool, also of what lies outside it.
+Bytes Engine::AddressNow(Index s) const { return outside_[s] ? outside_[s] - device_->At(0) : at_[s]; }
+
+Outcome Engine::Walk(const StepCall& call, Index from, Index to) {
+  for (Index k = from; k < to; ++k) {
     const Visit& visit = itinerary_.visits[k];
     if (!visit.in_update && call.interrupted && call.interrupted())
       return Failed(Failure::Kind::kInterrupted, "interrupted");
     EBB_RUN(Boundary(visit));
     if (visit.op != kNone) EBB_RUN(RunStep(k, visit, call));
   }
+  return {};
+}
+
+Outcome Engine::Finish(const StepCall& call) {
   const Nanos last = device_->Mark();
   device_->Drain();
   report_.drain = std::max<Nanos>(Now() - device_->When(last), 0);
@@ -159,6 +239,7 @@ Outcome Engine::Walk(const StepCall& call) {
 // Before the first op: what is undone if the step fails is saved, and the inputs get their contents.
 Outcome Engine::MoveIn(const StepCall& call) {
   const Nanos begin = Now();
+  Enter(call);
   if (!random_.empty()) runner_.SaveRandom(random_.data());
   for (std::size_t i = 0; i < itinerary_.undo.size(); ++i) {
     const Index s = itinerary_.undo[i];
@@ -250,8 +331,8 @@ Outcome Engine::RunStep(Index k, const Visit& visit, const StepCall& call) {
   }
   std::byte* protect = host_->data() + protect_slot_;
   for (const Index s : visit.protect) {
-    EBB_RUN(Access(visit.in_update, [&] { return device_->Save(at_[s], protect, graph_.storages[s].bytes); }));
-    protect += workload_.bytes[s];
+    EBB_RUN(Access(visit.in_update, [&] { return device_->Save(AddressNow(s), protect, graph_.storages[s].bytes); }));
+    protect += graph_.storages[s].bytes;
   }
   const std::size_t random_bytes = itinerary_.draws > 0 ? runner_.RandomBytes() : 0;
   std::vector<std::byte> random_now;
@@ -286,8 +367,9 @@ Outcome Engine::RunStep(Index k, const Visit& visit, const StepCall& call) {
   if (!random_now.empty()) runner_.LoadRandom(random_now.data());
   protect = host_->data() + protect_slot_;
   for (const Index s : visit.protect) {
-    EBB_RUN(Access(visit.in_update, [&] { return device_->Restore(protect, at_[s], graph_.storages[s].bytes); }));
-    protect += workload_.bytes[s];
+    EBB_RUN(
+        Access(visit.in_update, [&] { return device_->Restore(protect, AddressNow(s), graph_.storages[s].bytes); }));
+    protect += graph_.storages[s].bytes;
   }
   if (!ran) {
     const Op& op = graph_.ops[visit.op];
@@ -304,8 +386,8 @@ Status Engine::Declare(const Visit& visit) {
   const auto add = [&](Index s, Bytes address, bool writes) {
     accesses_.push_back({address, graph_.storages[s].bytes, writes});
   };
-  for (const Index s : workload_.needs[visit.op]) add(s, at_[s], false);
-  for (const Index s : workload_.changes[visit.op]) add(s, at_[s], true);
+  for (const Index s : workload_.needs[visit.op]) add(s, AddressNow(s), false);
+  for (const Index s : workload_.changes[visit.op]) add(s, AddressNow(s), true);
   for (const Birth& birth : visit.births) add(birth.storage, birth.address, true);
   accesses_.push_back({visit.scratch_address, visit.scratch_bytes, true});
   return device_->BeginOp(graph_.ops[visit.op].kind.c_str(), accesses_);

@@ -30,9 +30,11 @@ struct HostSpan {
 };
 
 struct StepCall {
-  std::vector<double> scalars;        // the graph's, in its order
-  std::vector<HostSpan> inputs;       // copied to the device before the first op
-  std::vector<HostSpan> outputs;      // copied to the host after the last
+  std::vector<double> scalars;    // the graph's, in its order
+  std::vector<HostSpan> inputs;   // copied to the device before the first op
+  std::vector<HostSpan> outputs;  // copied to the host after the last
+  // Where storages lie that are outside the pool: all that the ops of this call need, until it returns.
+  std::vector<std::pair<Index, std::byte*>> outside;
   std::function<bool()> interrupted;  // asked now and then until the update begins; may be empty
 };
 
@@ -74,6 +76,15 @@ class Engine {
   // The last step that succeeded, as the simulator tells of steps, with its timeline.
   const sim::Outcome& outcome() const { return outcome_; }
 
+  // The step in two halves, for a framework that itself decides when backward begins. Between them the pool keeps what
+  // backward needs. A half that fails ends the step: of Forward everything is undone, of Backward nothing.
+  Outcome Forward(const StepCall& call);
+  tl::expected<StepReport, Failure> Backward(const StepCall& call);
+  // Whether Forward has run and Backward has not.
+  bool midway() const { return midway_; }
+  // Forgets a step that is midway.
+  void Abandon();
+
   // Runs steps on made-up contents, before state is put into the pool: how long each op of the graph takes where it is,
   // the median of `runs` times. The random state is left alone. `one_thread`: ops run on the calling thread alone,
   // and its own time counts.
@@ -84,7 +95,14 @@ class Engine {
   Status Prepare();
 
   Nanos Elapsed() const { return Now() - begin_; }
-  Outcome Walk(const StepCall& call);
+  void Start();
+  Outcome Try(const std::function<Outcome()>& part);
+  Outcome Walk(const StepCall& call, Index from, Index to);
+  Outcome Finish(const StepCall& call);
+  void Enter(const StepCall& call);
+  void Leave(const StepCall& call);
+  void EndAll();
+  Bytes AddressNow(Index storage) const;
   Outcome MoveIn(const StepCall& call);
   Outcome Boundary(const Visit& visit);
   Outcome RunStep(Index k, const Visit& visit, const StepCall& call);
@@ -140,7 +158,9 @@ class Engine {
   bool update_begun_ = false;
   bool by_thread_ = false;  // step_time is this thread's own time
   Bytes live_ = 0;
-  std::size_t undoable_ = 0;  // of itinerary_.undo: those that were saved
+  std::size_t undoable_ = 0;         // of itinerary_.undo: those that were saved
+  std::vector<std::byte*> outside_;  // by storage: where it lies during a call, if outside the pool
+  bool midway_ = false;
 };
 
 }  // namespace ebbtide::run

@@ -15,6 +15,7 @@ using sim::Stay;
 void FindHomes(const TrainingGraph& graph, const sim::Schedule& schedule, Itinerary& out) {
   out.home.assign(graph.storages.size(), -1);
   for (const Stay& stay : schedule.stays) {
+    if (graph.storages[stay.storage].outside) continue;
     if (stay.begin == Begin::kPresent) out.home[stay.storage] = stay.address;
     if (stay.begin == Begin::kPresent && stay.end != End::kStays) out.moved.push_back(stay.storage);
   }
@@ -81,12 +82,13 @@ Itinerary MakeItinerary(const TrainingGraph& graph, const sim::Workload& workloa
       visit.scratch_address = schedule.workspace_address[k];
       visit.scratch_bytes = workspace[k];
     }
+    if (!visit.again && graph.ops[visit.op].phase == Phase::kForward) out.middle = k + 1;
     PlaceBirths(graph, workload, begun[k], visit);
     if (const auto draw = draws.find(visit.op); draw != draws.end()) visit.draw = draw->second;
     for (const Index s : workload.changes[visit.op]) {
       if (!IsPersistent(graph.storages[s].kind)) continue;
       if (visit.again) visit.protect.push_back(s);
-      if (!visit.in_update && !undone[s]) {
+      if (!visit.in_update && !undone[s] && !graph.storages[s].outside) {
         undone[s] = true;
         out.undo.push_back(s);
       }

@@ -37,8 +37,9 @@ struct Visit {
 struct Itinerary {
   std::vector<Visit> visits;  // one per step, and one more
   Index draws = 0;            // random states to keep
+  Index middle = 0;           // the visit after the last op of forward that runs for the first time
   Index first_update = 0;     // visits before it can be undone
-  std::vector<Index> undo;    // state that they change
+  std::vector<Index> undo;    // state that they change; what lies outside the pool is not ours to undo
   std::vector<Bytes> home;    // by storage: the address of state when the iteration begins; -1 for all else
   std::vector<Index> moved;   // state that is elsewhere for a while, or when the iteration ends
 };

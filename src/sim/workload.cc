@@ -115,7 +115,7 @@ Workload MakeWorkload(const TrainingGraph& graph, std::vector<Nanos> times, cons
   const std::vector<Lifetime> lifetimes = ComputeLiveness(graph);
   for (std::size_t s = 0; s < graph.storages.size(); ++s) {
     const Lifetime& life = lifetimes[s];
-    out.bytes.push_back(RoundUp(graph.storages[s].bytes, options.alignment));
+    out.bytes.push_back(graph.storages[s].outside ? 0 : RoundUp(graph.storages[s].bytes, options.alignment));
     out.born.push_back(life.persistent ? kNone : static_cast<Index>(life.born.index()));
     out.outlives.push_back(life.outlives_step);
     out.last_reference.push_back(life.outlives_step ? kNone : static_cast<Index>(life.end.index() - 1));
@@ -150,6 +150,8 @@ Bytes PlainPeak(const Workload& workload) {
   return profile.empty() ? 0 : *std::ranges::max_element(profile);
 }
 
-Nanos PlainTime(const Workload& workload) { return std::accumulate(workload.time.begin(), workload.time.end(), Nanos{0}); }
+Nanos PlainTime(const Workload& workload) {
+  return std::accumulate(workload.time.begin(), workload.time.end(), Nanos{0});
+}
 
 }  // namespace ebbtide::sim

@@ -4,6 +4,7 @@
 #include <c10/core/CPUAllocator.h>
 #include <c10/util/Exception.h>
 
+#include "budget.h"
 #include "cuda.h"
 
 namespace ebbtide::torch_kernels {
@@ -16,7 +17,7 @@ class EngineAllocator final : public c10::Allocator {
   explicit EngineAllocator(c10::Allocator* before) : before_(before) {}
 
   c10::DataPtr allocate(std::size_t bytes) override {
-    if (!current) return before_->allocate(bytes);
+    if (!current) return BudgetIsOn() && bytes > 0 ? AllocateWithinBudget(before_, bytes) : before_->allocate(bytes);
     void* const address = bytes > 0 ? current->allocate(current->context, bytes) : nullptr;
     TORCH_CHECK_WITH(OutOfMemoryError, address || bytes == 0, "the pool has no room for ", bytes, " more bytes");
     return {address, address, &Release, c10::Device(c10::DeviceType::CPU)};
@@ -40,6 +41,7 @@ EngineAllocator* installed = nullptr;  // never freed: tensors outlive everythin
 
 void EngineAllocator::ReleaseOfAny(void* address) {
   if (address && current && current->release(current->context, address)) return;
+  if (address && ReleaseCounted(address)) return;
   installed->before()->raw_deleter()(address);
 }
 
