@@ -66,4 +66,17 @@ def step(model, loss_fn, optimizer, example_batch, budget=None, *, policy="home"
                 clip_grad_norm, clip_grad_value, on_gradients, swap_state, measure, pinned_limit=pinned_limit)
 
 
-__all__ = ["capture", "estimate", "step"]
+def budget(limit):
+    """A context in which eager PyTorch keeps a limit of memory: what autograd has saved for backward goes to the host when
+    memory is short, and comes back before backward needs it. The numbers are the same.
+
+    `limit` is a number of bytes or a text as "4GiB". It covers what torch allocates on the CPU inside the context; the parameters, and all
+    else that was there before, is not counted. Raises torch.OutOfMemoryError where the limit cannot be kept. Returns an
+    ebbtide.budgeting.Budget. See docs/run.md.
+    """
+    from .budgeting import Budget
+
+    return Budget(limit)
+
+
+__all__ = ["budget", "capture", "estimate", "step"]

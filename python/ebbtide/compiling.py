@@ -377,5 +377,5 @@ def _why_broken(module):
 def _bytes_of(text):
     match = re.fullmatch(r"([0-9.]+) ?([kKMGT]?)(i?)B?", text)
     if match is None:
-        raise ValueError(f"budget {text!r}: expected bytes, a text as '4GiB', or a share of the plain peak as '50%'")
+        raise ValueError(f"budget {text!r}: expected bytes or a text as '4GiB'")
     return int(float(match[1]) * (1024 if match[3] else 1000) ** " KMGT".index(match[2].upper() or " "))

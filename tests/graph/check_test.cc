@@ -261,6 +261,12 @@ TEST(CheckRelease, NothingTouchesAStorageAfterwards) {
   EXPECT_EQ(After([](TrainingGraph& g) { g.storages[2].released_after = OpId(2); }), "valid");
 }
 
+TEST(CheckOutside, OnlyWhatIsThereBefore) {
+  EXPECT_EQ(After([](TrainingGraph& g) { g.storages[0].outside = true; }), "valid");
+  EXPECT_EQ(After([](TrainingGraph& g) { g.storages[2].outside = true; }),
+            "storages[2] (activation): outside: expected false, since the step makes it");
+}
+
 TEST(CheckRelease, NotOfWhatOutlivesTheStep) {
   EXPECT_EQ(After([](TrainingGraph& g) { g.storages[0].released_after = OpId(7); }),
             "storages[0] (parameter, fc.weight): released_after: expected none, since it outlives the step");

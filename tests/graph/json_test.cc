@@ -31,6 +31,15 @@ TEST(GraphJson, AnEmptyGraphIsShort) {
   EXPECT_EQ(ParseGraph(text, "empty"), TrainingGraph());
 }
 
+TEST(GraphJson, WhatLiesOutsideSaysSo) {
+  TrainingGraph graph = TinyGraph();
+  graph.storages[0].outside = true;
+  const std::string text = ToJson(graph);
+  EXPECT_NE(text.find(R"({"kind": "parameter", "bytes": 48, "name": "fc.weight", "outside": true})"), std::string::npos)
+      << text;
+  EXPECT_EQ(ParseGraph(text, "outside"), graph);
+}
+
 TEST(GraphJson, BlanksAndTheOrderOfKeysDoNotMatter) {
   const auto graph = ParseGraph(
       "\xEF\xBB\xBF "

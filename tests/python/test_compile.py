@@ -12,6 +12,7 @@ import run_models  # noqa: E402
 from replay import loss_of, same_bits  # noqa: E402
 from torch import nn  # noqa: E402
 
+from ebbtide import compiling  # noqa: E402
 from ebbtide.compiling import reports  # noqa: E402
 from ebbtide.step_plan import BudgetError  # noqa: E402
 
@@ -47,6 +48,11 @@ def trained(model, call, loss_fn, batch, steps=5, autocast=None):
         optimizer.step()
         losses.append(loss.detach().clone())
     return losses, torch.get_rng_state()
+
+
+def last_of():
+    """The newest graph that has run, with its plan."""
+    return [piece.last[0] for job in compiling._jobs.values() for piece in job.pieces if piece.last][-1]
 
 
 def check_same(model, twin, found, expected):
@@ -225,6 +231,33 @@ def test_mistakes_are_told():
         model.left.weight.add_(1)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         loss.backward()
+
+
+def test_a_forward_that_fails_has_changed_nothing():
+    model, loss_fn, batch = run_models.cnn()
+    twin = copy.deepcopy(model)
+    call = compiled(model, budget="60%")
+    trained(model, call, loss_fn, batch, 1)
+    trained(twin, twin, loss_fn, batch, 1)
+    prepared = last_of()
+    engine = prepared.slots[0].engine(prepared)
+    failed = 0
+    for request in range(1, 60, 7):
+        before = copy.deepcopy(model.state_dict())
+        random = torch.get_rng_state()
+        engine.fail_at(request)
+        try:
+            call(batch[0])
+        except torch.OutOfMemoryError:
+            failed += 1
+            assert torch.equal(torch.get_rng_state(), random)
+            assert all(same_bits(a, b) for a, b in zip(model.state_dict().values(), before.values()))
+        else:
+            break
+    engine.fail_at(0)
+    assert failed >= 2
+    model.load_state_dict(before)
+    check_same(model, twin, trained(model, call, loss_fn, batch, 2), trained(twin, twin, loss_fn, batch, 2))
 
 
 _RANKS = """

@@ -145,6 +145,57 @@ TEST(Engine, GivesWhatTheStepGivesWithoutAPlan) {
   EXPECT_GT(repeated, 10);
 }
 
+// Parameters and all else that is there before the step lie in memory of the test's own; the halves are called one by
+// one, and random numbers are drawn between them.
+TEST(Engine, GivesTheSameInHalvesWithStateOutsideThePool) {
+  int again = 0;
+  for (int seed = 0; seed < plan::Cases(150); ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    const Case random = RandomCase(seed);
+    if (!random.plan) continue;
+    TrainingGraph graph = random.task->graph;
+    for (Storage& storage : graph.storages) storage.outside = IsPersistent(storage.kind);
+    const sim::Workload workload =
+        sim::MakeWorkload(graph, random.task->workload.time, {.alignment = random.task->workload.alignment});
+    const plan::Plan plan = PlanOf(graph, workload, random.plan->schedule);
+    EXPECT_LT(plan.peak, random.plan->peak);
+    FakeRunner runner(graph), plain_runner(graph);
+    PlainMemory plain(graph);
+    auto engine = Engine::Make(graph, plan, *MakeCpuDevice({.capacity = plan.peak}), runner);
+    ASSERT_TRUE(engine) << engine.error().message;
+    std::map<Index, std::vector<std::byte>> mine;
+    StepCall call;
+    for (Index s = 0; s < graph.storages.size(); ++s) {
+      if (!graph.storages[s].outside) continue;
+      EXPECT_EQ((*engine)->home()[s], -1);
+      mine[s] = plain.of(s);
+      call.outside.emplace_back(s, mine[s].data());
+    }
+    for (int step = 1; step <= 3; ++step) {
+      call.scalars = {static_cast<double>(step)};
+      ASSERT_TRUE((*engine)->Forward(call));
+      EXPECT_TRUE((*engine)->midway());
+      if (step == 2) {  // nobody goes back
+        (*engine)->Abandon();
+        for (auto& [s, bytes] : mine) bytes = plain.of(s);
+        std::uint64_t state = 0;
+        plain_runner.SaveRandom(reinterpret_cast<std::byte*>(&state));
+        runner.LoadRandom(reinterpret_cast<std::byte*>(&state));
+        continue;
+      }
+      const auto report = (*engine)->Backward(call);
+      ASSERT_TRUE(report) << report.error().message;
+      EXPECT_LE(report->peak, plan.peak);
+      again += report->recompute > 0;
+      plain.Step(plain_runner, call.scalars);
+      for (const auto& [s, bytes] : mine) ASSERT_EQ(bytes, plain.of(s)) << "storage " << s;
+    }
+    EXPECT_FALSE((*engine)->midway());
+    EXPECT_FALSE((*engine)->Backward(call));
+  }
+  EXPECT_GT(again, 50);
+}
+
 TEST(Engine, AnyCallThatFailsLeavesEverythingAsItWas) {
   int failed = 0, made_good = 0;
   for (int seed = 0; seed < plan::Cases(60); ++seed) {

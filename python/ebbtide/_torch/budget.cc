@@ -1,6 +1,7 @@
 #include "budget.h"
 
 #include <c10/core/StorageImpl.h>
+#include <c10/core/TensorImpl.h>
 #include <c10/util/Exception.h>
 
 #include <algorithm>
@@ -41,10 +42,7 @@ class Budget {
     std::unique_lock lock(mutex_);
     before_ = before;
     MakeRoom(bytes, lock);
-    lock.unlock();
-    c10::DataPtr made = before->allocate(bytes);
-    void* const address = made.release_context();
-    lock.lock();
+    void* const address = before->allocate(bytes).release_context();
     Count(address, bytes);
     return {address, address, &Release, c10::Device(c10::DeviceType::CPU)};
   }
@@ -53,7 +51,7 @@ class Budget {
     const std::lock_guard lock(mutex_);
     const auto found = sizes_.find(address);
     if (found == sizes_.end()) return false;
-    live_ -= found->second;
+    if (found->second.context == context_) live_ -= found->second.bytes;
     sizes_.erase(found);
     before_->raw_deleter()(address);
     return true;
@@ -62,9 +60,12 @@ class Budget {
   void Open(std::size_t limit) {
     const std::lock_guard lock(mutex_);
     limit_ = limit;
-    peak_ = live_;
-    copied_out_ = copied_in_ = 0;
+    ++context_;
+    peak_ = live_ = here_ = 0;
+    copied_out_ = copied_in_ = short_of_ = 0;
+    gone_.clear();
     gone_before_.clear();
+    others_ = others_before_ = 0;
     is_on = true;
     if (!copier_.joinable()) copier_ = std::thread([this] { Copy(); });
   }
@@ -78,12 +79,12 @@ class Budget {
       return found->second;
     }
     const auto size = sizes_.find(storage->mutable_data());
-    if (size == sizes_.end()) return 0;
+    if (size == sizes_.end() || size->second.context != context_) return 0;
     if (saved_.empty()) BeginIteration();
     const std::uint64_t order = next_++;
-    saved_.emplace(order, Saved{.storage = storage, .bytes = size->second, .uses = 1});
+    saved_.emplace(order, Saved{.storage = storage, .bytes = size->second.bytes, .uses = 1});
     order_of_.emplace(storage, order);
-    here_ += size->second;
+    here_ += size->second.bytes;
     // What had to leave in the last iteration will have to in this one.
     if (order < gone_before_.size() && gone_before_[order]) QueueOut(order);
     return order;
@@ -109,7 +110,7 @@ class Budget {
     Saved& saved = saved_.at(order);
     if (--saved.uses > 0) return;
     changed_.wait(lock, [&] { return !IsMoving(saved); });
-    if (saved.state == Saved::State::kHere) here_ -= saved.bytes;
+    if (saved.state == Saved::State::kHere && IsCounted(saved)) here_ -= saved.bytes;
     std::free(saved.host);
     order_of_.erase(saved.storage);
     saved_.erase(order);
@@ -141,7 +142,7 @@ class Budget {
 
   void Count(void* address, std::size_t bytes) {
     if (!address) return;
-    sizes_[address] = bytes;
+    sizes_[address] = {bytes, context_};
     live_ += bytes;
     peak_ = std::max(peak_, live_);
     others_ = std::max(others_, live_ - std::min(live_, here_));
@@ -163,10 +164,10 @@ class Budget {
       Vacate(saved);
     }
     if (live_ + bytes > limit_) {
-      // A copy that is under way may make room when it has ended.
-      for (auto& [order, saved] : saved_) {
-        if (saved.state != Saved::State::kLeaving) continue;
-        changed_.wait(lock, [&s = saved] { return s.state != Saved::State::kLeaving; });
+      // What a copy is under way for can leave when it has ended.
+      for (const auto& [order, saved] : saved_) {
+        if (!IsMoving(saved)) continue;
+        changed_.wait(lock, [&moving = saved] { return !IsMoving(moving); });
         return MakeRoom(bytes, lock);
       }
       short_of_ = std::max<std::uint64_t>(short_of_, live_ + bytes - limit_);
@@ -176,8 +177,13 @@ class Budget {
   }
 
   // Nobody refers to it but those who saved it.
-  static bool CanLeave(const Saved& saved) {
-    return saved.state == Saved::State::kHere && c10::raw::intrusive_ptr::use_count(saved.storage) == saved.uses;
+  bool CanLeave(const Saved& saved) const {
+    return saved.state == Saved::State::kHere && c10::raw::intrusive_ptr::use_count(saved.storage) == saved.uses &&
+           IsCounted(saved);
+  }
+  bool IsCounted(const Saved& saved) const {
+    const auto found = sizes_.find(saved.storage->mutable_data());
+    return found != sizes_.end() && found->second.context == context_;
   }
 
   void Vacate(Saved& saved) {
@@ -262,8 +268,13 @@ class Budget {
   std::mutex mutex_;
   std::condition_variable changed_;
   c10::Allocator* before_ = nullptr;
-  std::unordered_map<void*, std::size_t> sizes_;  // of all that is counted
-  std::map<std::uint64_t, Saved> saved_;          // in the order in which they were saved
+  struct Counted {
+    std::size_t bytes;
+    std::uint64_t context;
+  };
+  std::unordered_map<void*, Counted> sizes_;  // of all that was made in this context and those before it
+  std::uint64_t context_ = 0;                 // only what was made in the present one counts
+  std::map<std::uint64_t, Saved> saved_;      // in the order in which they were saved
   std::unordered_map<c10::StorageImpl*, std::uint64_t> order_of_;
   std::uint64_t next_ = 1;
   std::vector<bool> gone_, gone_before_;  // by order: whether it had to leave in this iteration, and in the last
@@ -298,8 +309,9 @@ EBBTIDE_EXPORT void ebbtide_budget_open(std::uint64_t limit) {
   TheBudget().Open(limit);
 }
 EBBTIDE_EXPORT void ebbtide_budget_close() { TheBudget().Close(); }
-EBBTIDE_EXPORT std::uint64_t ebbtide_budget_save(void* storage_impl) {
-  return TheBudget().Save(static_cast<c10::StorageImpl*>(storage_impl));
+// By its tensor: asking Python for the storage would make another reference to it.
+EBBTIDE_EXPORT std::uint64_t ebbtide_budget_save(void* tensor_impl) {
+  return TheBudget().Save(static_cast<c10::TensorImpl*>(tensor_impl)->storage().unsafeGetStorageImpl());
 }
 EBBTIDE_EXPORT std::int32_t ebbtide_budget_get(std::uint64_t saved) { return TheBudget().Get(saved); }
 EBBTIDE_EXPORT void ebbtide_budget_drop(std::uint64_t saved) { TheBudget().Drop(saved); }
