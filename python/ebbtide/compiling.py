@@ -13,7 +13,7 @@ from .capture_errors import CaptureError
 from .compile_capture import Form, autocast_now, autocast_of, capture_joint
 from .step_plan import BudgetError, make_plan
 from .step_profile import profile
-from .stepping import _ASSUMED_LINK, _bandwidth, _budget_text, make_engine, tell
+from .stepping import _ASSUMED_LINKS, _bandwidth, _budget_text, make_engine, tell
 
 _MOST_PLANS = 8  # of different shapes, kept at a time
 _OPTIONS = {"budget": None, "policy": "home", "link": None, "measure": True, "pieces": 1}
@@ -167,7 +167,7 @@ class Prepared:
         tell("planning")
         graph = self.measured.graph if self.measured else self.joint.graph
         trains = self.joint.pattern is not None
-        self.planned = make_plan(graph, job.share(trains), job.policy, job.link or _ASSUMED_LINK)
+        self.planned = make_plan(graph, job.share(trains), job.policy, job.link or _ASSUMED_LINKS["cpu"])
         if trains:
             job.largest = max(job.largest, self.planned.said["budget_bytes"])
         self.inputs = [s for s in self.joint.inputs if s is not None]  # by tensor among the arguments
