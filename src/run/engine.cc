@@ -61,6 +61,10 @@ Status Engine::Prepare() {
                 FormatBytes(device_->capacity()));
   }
   itinerary_ = MakeItinerary(graph_, workload_, plan_.schedule);
+  for (const Stay& stay : plan_.schedule.stays) {
+    if (graph_.storages[stay.storage].outside && stay.end != sim::End::kStays)
+      return Fail("the plan moves storage {}, which lies outside the pool; expected it to stay there", stay.storage);
+  }
   Bytes host = 0;
   swap_slot_.assign(workload_.storages(), -1);
   for (const Stay& stay : plan_.schedule.stays) {
