@@ -145,7 +145,7 @@ TEST(HostileGraph, RepeatedAndUnknownKeys) {
   EXPECT_EQ(Complaint(Graph(R"("ops": [{"kind": "a", "arguments": {"x": 1, "x": 2}}])")),
             "bad.json: ops[0] (a): argument \"x\" appears twice");
   EXPECT_EQ(Complaint(Graph(R"("storages": [{"kind": "input", "size": 1}])")),
-            "bad.json: storages[0].size: unknown key; known here are kind, bytes, name, released_after");
+            "bad.json: storages[0].size: unknown key; known here are kind, bytes, name, released_after, outside");
   EXPECT_EQ(Complaint(Graph(R"("ops": [{"kind": "a", "arguments": {"x": {}}}])")),
             "bad.json: ops[0].arguments.x: expected an object of one key, found 0");
   EXPECT_EQ(Complaint(Graph(R"("ops": [{"kind": "a", "arguments": {"x": {"float": "inf", "layout": "y"}}}])")),
