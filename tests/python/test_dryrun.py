@@ -467,7 +467,7 @@ def test_faults_and_the_log(tmp_path):
 def test_gpus():
     result = result_of("gpus")
     gpus = {gpu["name"]: gpu for gpu in result["gpus"]}
-    assert set(gpus) == set("""p100 titanv v100-16gb v100-32gb t4 rtx2080ti rtx3060 rtx3070 rtx3090 rtx4060 rtx4090 a10 l4
+    assert set(gpus) == set("""p100 titanx titanv v100-16gb v100-32gb t4 rtx2080ti rtx3060 rtx3070 rtx3090 rtx4060 rtx4090 a10 l4
                                a100-40gb a100-80gb h100-80gb""".split())
     a100 = gpus["a100-40gb"]
     assert (a100["memory_bytes"], a100["context_bytes"], a100["compute_capability"]) == (TOTAL, CONTEXT, "8.0")
