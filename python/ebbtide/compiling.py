@@ -11,9 +11,10 @@ import torch
 from . import _core
 from .capture_errors import CaptureError
 from .compile_capture import Form, autocast_now, autocast_of, capture_joint
+from .step_arguments import ASSUMED_LINKS, bandwidth, budget_text
 from .step_plan import BudgetError, make_plan
 from .step_profile import profile
-from .stepping import _ASSUMED_LINKS, _bandwidth, _budget_text, make_engine, tell
+from .stepping import make_engine, tell
 
 _MOST_PLANS = 8  # of different shapes, kept at a time
 _OPTIONS = {"budget": None, "policy": "home", "link": None, "measure": True, "pieces": 1}
@@ -49,9 +50,9 @@ class Job:
         self.policy, self.measure, self.most = chosen["policy"], chosen["measure"], chosen["pieces"]
         if isinstance(self.most, bool) or not isinstance(self.most, int) or self.most < 1:
             raise ValueError(f"pieces {self.most!r}: expected a number from 1 on")
-        self.link = _bandwidth(chosen["link"])
+        self.link = bandwidth(chosen["link"])
         budget = chosen["budget"]
-        self.text = _budget_text("1000%" if budget is None else budget)  # memory is taken as it is used
+        self.text = budget_text("1000%" if budget is None else budget)  # memory is taken as it is used
         self.shared = not self.text.endswith("%")
         self.pieces = []
         self.largest = 0  # budget of a graph that trains
@@ -167,7 +168,7 @@ class Prepared:
         tell("planning")
         graph = self.measured.graph if self.measured else self.joint.graph
         trains = self.joint.pattern is not None
-        self.planned = make_plan(graph, job.share(trains), job.policy, job.link or _ASSUMED_LINKS["cpu"])
+        self.planned = make_plan(graph, job.share(trains), job.policy, job.link or ASSUMED_LINKS["cpu"])
         if trains:
             job.largest = max(job.largest, self.planned.said["budget_bytes"])
         self.inputs = [s for s in self.joint.inputs if s is not None]  # by tensor among the arguments

@@ -1,7 +1,6 @@
 """ebbtide.step: one training step as a function, within a budget of device memory, with the numbers of plain PyTorch."""
 
 import contextlib
-import re
 import sys
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -11,6 +10,7 @@ from torch.utils._pytree import tree_flatten_with_path, tree_unflatten
 
 from . import _core
 from .capture_step import capture_step
+from .step_arguments import ASSUMED_LINKS, bandwidth, budget_text
 from .step_gradients import Gradients, hook_of
 from .step_plan import BudgetError, make_plan
 from .step_profile import profile
@@ -21,7 +21,6 @@ from .torch_library import library
 _NO_LIMIT = {"cpu": "1000%", "cuda": "110%"}  # the CPU's memory is taken as it is used
 _MOST_PLANS = 8  # of different shapes, kept at a time
 _REHEARSALS = 3
-_ASSUMED_LINKS = {"cpu": 4_000_000_000, "cuda": 12_000_000_000}  # bytes per second of a copy that nothing slows down
 
 
 class Step:
@@ -39,8 +38,8 @@ class Step:
         self._model = getattr(model, "_orig_mod", model)
         self._loss_fn, self._optimizer, self._policy = loss_fn, optimizer, policy
         self._autocast, self._swap_state, self._measure, self._note = autocast, swap_state, measure, note or tell
-        self._link, self._pinned_limit = _bandwidth(link), -1 if pinned_limit is None else pinned_limit
-        self._budget = _budget_text(_NO_LIMIT[self._device[:4]] if budget is None else budget)
+        self._link, self._pinned_limit = bandwidth(link), -1 if pinned_limit is None else pinned_limit
+        self._budget = budget_text(_NO_LIMIT[self._device[:4]] if budget is None else budget)
         self._pool = None
         self._plans = OrderedDict()  # key -> Prepared
         self._current = None
@@ -118,7 +117,7 @@ class Step:
         return _core.Pool(size, float(self._link or 0), float(self._link or 0))
 
     def _plan(self, graph, budget):
-        return make_plan(graph, budget, self._policy, self._link or _ASSUMED_LINKS[self._device[:4]], swap_state=self._swap_state)
+        return make_plan(graph, budget, self._policy, self._link or ASSUMED_LINKS[self._device[:4]], swap_state=self._swap_state)
 
     def _prepare(self, batch):
         if isinstance(batch, Mapping):
@@ -238,21 +237,3 @@ def _span(tensor):
     if tensor.numel() == 0:
         return 0
     return (1 + sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride()))) * tensor.itemsize
-
-
-def _budget_text(budget):
-    if isinstance(budget, bool) or not isinstance(budget, (int, str)):
-        raise ValueError(f"budget {budget!r}: expected bytes, a text as '4GiB', or a share of the plain peak as '50%'")
-    return str(budget)
-
-
-def _bandwidth(link):
-    """Bytes per second; None: copies are not slowed down."""
-    if link is None:
-        return None
-    if isinstance(link, (int, float)) and not isinstance(link, bool) and link >= 1:
-        return int(link)
-    match = re.fullmatch(r"([0-9.]+) ?([kMGT]?)(i?)B/s", link) if isinstance(link, str) else None
-    if match is None or float(match[1]) <= 0:
-        raise ValueError(f"link {link!r}: expected bytes per second, as '12GB/s'")
-    return int(float(match[1]) * (1024 if match[3] else 1000) ** " kMGT".index(match[2] or " "))

@@ -6,10 +6,10 @@
 namespace ebbtide::plan {
 
 struct BoundOptions {
-  std::size_t most_ops = 20'000;  // larger graphs get the limit from single moments alone
-  std::size_t moments = 0;        // of the linear program; 0: as many as suit the size of the graph
-  int most_pivots = 60'000;       // of its solver
-  bool state_may_leave = false;   // also over schedules that copy out what was there before the step
+  std::size_t most_ops = kLargeGraph;  // larger graphs get the limit from single moments alone
+  std::size_t moments = 0;             // of the linear program; 0: as many as suit the size of the graph
+  int most_pivots = 60'000;            // of its solver
+  bool state_may_leave = false;        // also over schedules that copy out what was there before the step
 };
 
 // No valid schedule within the problem's limits takes less time. Valid: it passes Validate, and runs again only what

@@ -18,7 +18,8 @@ PolicyResult RunHome(const PolicyInput& input) {
   if (options.evaluations == 0) options.evaluations = DefaultEvaluations(*input.problem.workload);
   if (!options.start.empty()) options.evaluations /= 4;  // it was searched before, for a budget hardly larger
   const SearchResult found = Swarm(input.problem, options);
-  PolicyResult out{.schedule = {}, .stopped_early = found.stopped_early, .evaluations = found.evaluations, .preferences = {}};
+  PolicyResult out{
+      .schedule = {}, .stopped_early = found.stopped_early, .evaluations = found.evaluations, .preferences = {}};
   Nanos best = kInfeasible;
   if (found.time != kInfeasible) {
     Rollout rollout(input.problem, found.best, /*record=*/true);
@@ -30,9 +31,8 @@ PolicyResult RunHome(const PolicyInput& input) {
   }
   // Where a simple rule does better, its schedule is taken. Those that look at every storage for each they give up are
   // too slow on large graphs.
-  constexpr std::size_t kLarge = 20'000;
   for (const auto rule : {RunNone, RunDtr, RunCapuchin, RunSuperNeurons, RunCheckpointSqrt, RunVdnnDyn}) {
-    if (input.problem.workload->ops() > kLarge && (rule == RunDtr || rule == RunCapuchin)) continue;
+    if (input.problem.workload->ops() > kLargeGraph && (rule == RunDtr || rule == RunCapuchin)) continue;
     PolicyResult other = rule(input);
     if (!other.schedule) continue;
     const Nanos time = sim::Simulate(*input.problem.workload, *other.schedule, input.problem.link).time;

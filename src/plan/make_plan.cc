@@ -47,7 +47,8 @@ void Finish(const TrainingGraph& graph, const Problem& problem, Plan plan, Plann
 
 }  // namespace
 
-Planned MakePlan(const TrainingGraph& graph, const Problem& problem, const Policy& policy, const SearchOptions& search) {
+Planned MakePlan(const TrainingGraph& graph, const Problem& problem, const Policy& policy,
+                 const SearchOptions& search) {
   constexpr int kTries = 6;
   const sim::Workload& workload = *problem.workload;
   Planned out;
@@ -74,9 +75,8 @@ Planned MakePlan(const TrainingGraph& graph, const Problem& problem, const Polic
   if (policy.run != RunHome) return out;
   // Where addresses are in the way of what the search finds, one of the simple rules may still have a plan, or what
   // needs least memory. On large graphs, each of them takes too long.
-  constexpr std::size_t kLarge = 20'000;
   for (const Policy& other : Policies()) {
-    if (workload.ops() > kLarge || other.run == RunHome || other.run == RunExact) continue;
+    if (workload.ops() > kLargeGraph || other.run == RunHome || other.run == RunExact) continue;
     Planned theirs = MakePlan(graph, problem, other, search);
     if (!theirs.plan || (out.plan && out.plan->time <= theirs.plan->time)) continue;
     out.plan = std::move(theirs.plan);

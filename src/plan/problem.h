@@ -10,12 +10,15 @@ namespace ebbtide::plan {
 
 using sim::Index;
 
+// Ops above which whatever takes more than about linear time is left out.
+inline constexpr std::size_t kLargeGraph = 20'000;
+
 struct Limits {
-  Bytes budget = 0;                 // device memory: storages and workspaces
-  Bytes host = Bytes{1} << 60;      // pinned host memory
+  Bytes budget = 0;             // device memory: storages and workspaces
+  Bytes host = Bytes{1} << 60;  // pinned host memory
   bool may_swap = true;
   bool may_recompute = true;
-  bool may_move_state = false;      // what is there before the step may go to the host for a while
+  bool may_move_state = false;  // what is there before the step may go to the host for a while
 };
 
 struct Problem {
@@ -24,15 +27,15 @@ struct Problem {
   Limits limits;
 
   // ---- Derived
-  std::vector<Nanos> clock;            // by op, and one more: when it begins in the plain step
-  std::vector<Nanos> again;            // by storage: time of the ops of its recipe; 0 where there is none
-  std::vector<float> value;            // by storage: log2 of the time per byte to make it again; large where that cannot be
-  std::vector<Bytes> needed;           // by op: its needs, births and workspace, which must be there at once
-  std::vector<Bytes> live;             // by op: what lives while it runs when each storage goes with its last use
-  std::vector<Bytes> before;           // by op: what of that is there before it runs
-  std::vector<Index> longest_gap;      // by storage: the use that ends its longest time without one; kNone: there is none
-  sim::Lists neighbours;               // by storage: those its recipe needs and those whose recipes need it, not of the
-                                       // state that is there throughout
+  std::vector<Nanos> clock;        // by op, and one more: when it begins in the plain step
+  std::vector<Nanos> again;        // by storage: time of the ops of its recipe; 0 where there is none
+  std::vector<float> value;        // by storage: log2 of the time per byte to make it again; large where that cannot be
+  std::vector<Bytes> needed;       // by op: its needs, births and workspace, which must be there at once
+  std::vector<Bytes> live;         // by op: what lives while it runs when each storage goes with its last use
+  std::vector<Bytes> before;       // by op: what of that is there before it runs
+  std::vector<Index> longest_gap;  // by storage: the use that ends its longest time without one; kNone: there is none
+  sim::Lists neighbours;           // by storage: those its recipe needs and those whose recipes need it, not of the
+                                   // state that is there throughout
 };
 
 Problem MakeProblem(const sim::Workload& workload, const sim::Link& link, const Limits& limits);

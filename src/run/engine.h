@@ -30,12 +30,12 @@ struct HostSpan {
 };
 
 struct StepCall {
-  std::vector<double> scalars;    // the graph's, in its order
-  std::vector<HostSpan> inputs;   // copied to the device before the first op
-  std::vector<HostSpan> outputs;  // copied to the host after the last
+  std::vector<double> scalars = {};    // the graph's, in its order
+  std::vector<HostSpan> inputs = {};   // copied to the device before the first op
+  std::vector<HostSpan> outputs = {};  // copied to the host after the last
   // Where storages lie that are outside the pool: all that the ops of this call need, until it returns.
-  std::vector<std::pair<Index, std::byte*>> outside;
-  std::function<bool()> interrupted;  // asked now and then until the update begins; may be empty
+  std::vector<std::pair<Index, std::byte*>> outside = {};
+  std::function<bool()> interrupted = {};  // asked now and then until the update begins; may be empty
 };
 
 // What one step did.

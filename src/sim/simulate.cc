@@ -148,7 +148,8 @@ Outcome Simulate(const Workload& workload, const Schedule& schedule, const Link&
   ByBoundary entering = Sort(schedule, CopiesIn, [](const Stay& s) { return s.from; });
   const std::vector<bool> again = RunsAgain(workload, schedule);
   const std::vector<Index> next_need = NextNeeds(workload, schedule, again);
-  std::vector<Nanos> queued(schedule.stays.size(), 0), done(schedule.stays.size(), 0), arrived(schedule.stays.size(), 0);
+  std::vector<Nanos> queued(schedule.stays.size(), 0), done(schedule.stays.size(), 0),
+      arrived(schedule.stays.size(), 0);
   std::vector<Nanos> arrival(workload.storages(), 0);  // of the copy-in that nobody has waited for yet
   Nanos now = 0, out_free = 0, in_free = 0;
   const auto log = [&](Stream stream, Nanos begin, Nanos until, Index op, Index storage, bool repeated) {
@@ -157,7 +158,8 @@ Outcome Simulate(const Workload& workload, const Schedule& schedule, const Link&
   for (Index k = 0; k <= steps; ++k) {
     if (options.keep_timeline) out.boundary.push_back(now);
     auto leavers = leaving.At(k);
-    std::ranges::sort(leavers, {}, [&](Index i) { return std::pair(schedule.stays[i].turn, schedule.stays[i].storage); });
+    std::ranges::sort(leavers, {},
+                      [&](Index i) { return std::pair(schedule.stays[i].turn, schedule.stays[i].storage); });
     for (const Index i : leavers) {
       const Index s = schedule.stays[i].storage;
       const Nanos begin = std::max(out_free, now);
@@ -192,11 +194,7 @@ Outcome Simulate(const Workload& workload, const Schedule& schedule, const Link&
   out.time = std::max({now, out_free, in_free});
   out.drain = out.time - now;
   const std::vector<Bytes> bytes = StepBytes(workload, schedule);
-  if (!bytes.empty()) {
-    const auto most = std::ranges::max_element(bytes);
-    out.peak = *most;
-    out.peak_step = static_cast<Index>(most - bytes.begin());
-  }
+  if (!bytes.empty()) out.peak = *std::ranges::max_element(bytes);
   out.host_peak = HostPeak(workload, schedule, queued, arrived);
   if (options.keep_timeline) out.left = std::move(done);
   return out;

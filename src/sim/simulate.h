@@ -27,10 +27,9 @@ struct Span {
 
 struct Outcome {
   Nanos time = 0;
-  Bytes peak = 0;          // of device memory, without regard to addresses
-  Index peak_step = 0;     // the first with it
-  Bytes host_peak = 0;     // of pinned host memory
-  Nanos recompute = 0;     // spent in running ops again
+  Bytes peak = 0;             // of device memory, without regard to addresses
+  Bytes host_peak = 0;        // of pinned host memory
+  Nanos recompute = 0;        // spent in running ops again
   Nanos wait_for_memory = 0;  // compute stood still for copies to the host
   Nanos wait_for_data = 0;    // ... for copies to the device
   Nanos drain = 0;            // from the last op to the last copy
@@ -47,7 +46,8 @@ struct SimulateOptions {
 };
 
 // The schedule is one that passes plan::Validate.
-Outcome Simulate(const Workload& workload, const Schedule& schedule, const Link& link, const SimulateOptions& options = {});
+Outcome Simulate(const Workload& workload, const Schedule& schedule, const Link& link,
+                 const SimulateOptions& options = {});
 
 // Device memory during each step.
 std::vector<Bytes> StepBytes(const Workload& workload, const Schedule& schedule);
@@ -57,7 +57,8 @@ Bytes Height(const Workload& workload, const Schedule& schedule);
 std::vector<Bytes> StepWorkspace(const Workload& workload, const Schedule& schedule);
 // Which steps are recomputations.
 std::vector<bool> RunsAgain(const Workload& workload, const Schedule& schedule);
-// For each copy-in, the graph's next op that needs its storage: the order of copies at one boundary. `again`: RunsAgain.
+// For each copy-in, the graph's next op that needs its storage: the order of copies at one boundary. `again`:
+// RunsAgain.
 std::vector<Index> NextNeeds(const Workload& workload, const Schedule& schedule, const std::vector<bool>& again);
 
 }  // namespace ebbtide::sim

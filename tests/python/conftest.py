@@ -1,5 +1,6 @@
-"""What all Python tests share: property tests that are the same on every run and do not look at the clock."""
+"""What all Python tests share: property tests that are the same on every run and do not look at the clock; fixtures."""
 
+import os
 import pathlib
 
 import hypothesis
@@ -12,3 +13,22 @@ hypothesis.settings.load_profile("ebbtide")
 @pytest.fixture(scope="session")
 def checkout():
     return pathlib.Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def one_thread():
+    """For comparisons of bits: the order of additions depends on the number of threads."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture
+def own_cache(tmp_path_factory, monkeypatch):
+    """Nothing is kept from other runs."""
+    folder = os.environ.get("EBBTIDE_TEST_CACHE") or str(tmp_path_factory.getbasetemp() / "cache")
+    monkeypatch.setenv("XDG_CACHE_HOME", folder)

@@ -1,7 +1,6 @@
 """torch.compile(model, backend="ebbtide") trains to the last bit like plain PyTorch, within its budget, in loops as users write them."""
 
 import copy
-import os
 import re
 
 import pytest
@@ -18,17 +17,10 @@ from ebbtide.step_plan import BudgetError  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
-def alone(tmp_path_factory, monkeypatch):
-    """One thread, as the order of additions depends on their number; and nothing kept from other runs."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    torch.manual_seed(0)
-    folder = os.environ.get("EBBTIDE_TEST_CACHE") or str(tmp_path_factory.getbasetemp() / "cache")
-    monkeypatch.setenv("XDG_CACHE_HOME", folder)
+def fresh_dynamo(one_thread, own_cache):
     torch._dynamo.reset()
     with torch._dynamo.config.patch(allow_rnn=True):  # else nn.LSTM stays outside the graph
         yield
-    torch.set_num_threads(before)
 
 
 def compiled(model, **options):

@@ -3,7 +3,6 @@
 import _thread
 import copy
 import json
-import os
 import threading
 
 import pytest
@@ -17,16 +16,7 @@ import ebbtide  # noqa: E402
 from ebbtide.step_plan import BudgetError  # noqa: E402
 
 
-@pytest.fixture(autouse=True)
-def alone(tmp_path_factory, monkeypatch):
-    """One thread, as the order of additions depends on their number; and nothing kept from other runs."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    torch.manual_seed(0)
-    folder = os.environ.get("EBBTIDE_TEST_CACHE") or str(tmp_path_factory.getbasetemp() / "cache")
-    monkeypatch.setenv("XDG_CACHE_HOME", folder)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread", "own_cache")
 
 
 def momentum(parameters):

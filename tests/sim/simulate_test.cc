@@ -39,7 +39,6 @@ TEST(Simulate, NothingMoves) {
   EXPECT_EQ(outcome.time, 10 + 20 + 40 + 10);
   EXPECT_THAT(StepBytes(workload, schedule), ElementsAre(100, 100 + 50, 100 + 50 + 30 + 7, 100 + 30 + 5));
   EXPECT_EQ(outcome.peak, 187);
-  EXPECT_EQ(outcome.peak_step, 2u);
   EXPECT_EQ(outcome.wait_for_memory + outcome.wait_for_data + outcome.drain + outcome.recompute, 0);
   EXPECT_EQ(outcome.host_peak, 0);
 }
