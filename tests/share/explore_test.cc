@@ -1,0 +1,61 @@
+// All interleavings of three jobs of four groups: never a deadlock, never two storages at one address.
+#include "tests/share/explore.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/share/explore_cases.h"
+
+namespace ebbtide::share::testing {
+namespace {
+
+ExploreOptions Options(Bytes capacity, int run_ahead = 0, bool start_at_ebb = false) {
+  return {.pipeline = {.capacity = capacity, .alignment = 1, .ahead = 1, .start_at_ebb = start_at_ebb},
+          .run_ahead = run_ahead,
+          .actual = {}};
+}
+
+TEST(Explore, NeitherDeadlockNorCollision) {
+  for (const Case& each : Cases()) {
+    for (const Bytes room : {115, 150}) {  // for lanes, beside 3 x 10 of state
+      for (const bool at_ebb : {false, true}) {
+        if (each.name == std::string("weights") && !at_ebb) continue;  // a million states more
+        const Bytes extra = each.name == std::string("two lanes") ? 100 : 0;
+        const Explored result = Explore(each.shapes, Options(room + 30 + extra, 0, at_ebb));
+        EXPECT_EQ(result.fault, "") << each.name << ", " << room;
+        EXPECT_GT(result.states, 50u) << each.name;
+        // Where no more than one peak fits, plateaus leave no room beside them.
+        if (each.name != std::string("plateaus")) {
+          EXPECT_GT(result.overlaps, 0u) << each.name << ", " << room;
+        }
+      }
+    }
+  }
+}
+
+TEST(Explore, AheadOfTheDevice) {
+  for (const Case& each : Cases()) {
+    const bool two_lanes = each.name == std::string("two lanes");
+    const Explored result = Explore(each.shapes, Options(two_lanes ? 245 : 145, two_lanes ? 1 : 2, true));
+    EXPECT_EQ(result.fault, "") << each.name;
+    EXPECT_GT(result.states, 200u) << each.name;
+    if (each.name == std::string("three alike")) break;  // the others take a minute: bench/share_soak
+  }
+}
+
+TEST(Explore, AnyJobMayAbort) {
+  ExploreOptions options = Options(145, 0, true);
+  options.with_aborts = true;
+  for (const std::size_t i : {0, 2}) EXPECT_EQ(Explore(Cases()[i].shapes, options).fault, "") << Cases()[i].name;
+}
+
+// The explorer sees a job that uses more than it declared.
+TEST(Explore, ALieIsFound) {
+  ExploreOptions options = Options(145);
+  options.actual = Share({Wave("a", 100), Wave("b", 130), Wave("c", 100)});
+  const Explored result = Explore(Share({Wave("a", 100), Wave("b", 100), Wave("c", 100)}), options);
+  EXPECT_THAT(result.fault, ::testing::HasSubstr("collide"));
+}
+
+}  // namespace
+}  // namespace ebbtide::share::testing
