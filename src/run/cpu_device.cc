@@ -7,6 +7,7 @@
 #include <new>
 
 #include "run/copy_thread.h"
+#include "run/ledger.h"
 
 namespace ebbtide::run {
 namespace {
@@ -42,13 +43,16 @@ class Pages final : public HostMemory {
 
 class CpuDevice final : public Device {
  public:
-  CpuDevice(const CpuDeviceOptions& options, std::shared_ptr<Pages> pool)
-      : capacity_(options.capacity),
+  CpuDevice(const CpuDeviceOptions& options, std::shared_ptr<Pages> pool, std::shared_ptr<Ledger> ledger)
+      : options_(options),
         pool_(std::move(pool)),
+        ledger_(std::move(ledger)),
+        who_(ledger_->Join()),
         out_(options.to_host, options.latency),
         in_(options.to_device, options.latency) {}
+  ~CpuDevice() override { ledger_->LetGoAll(who_); }
 
-  Bytes capacity() const override { return capacity_; }
+  Bytes capacity() const override { return options_.capacity; }
   std::byte* At(Bytes address) override { return pool_->data() + address; }
 
   Result<std::shared_ptr<HostMemory>> MakeHostMemory(Bytes bytes) override {
@@ -89,9 +93,16 @@ class CpuDevice final : public Device {
     return {};
   }
 
+  Result<std::shared_ptr<Device>> Beside() override { return std::make_shared<CpuDevice>(options_, pool_, ledger_); }
+  Ledger* ledger() override { return ledger_.get(); }
+  Status Hold(Bytes address, Bytes bytes) override { return ledger_->Hold(who_, address, bytes); }
+  void LetGo(Bytes address) override { ledger_->LetGo(who_, address); }
+
  private:
-  const Bytes capacity_;
+  const CpuDeviceOptions options_;
   const std::shared_ptr<Pages> pool_;
+  const std::shared_ptr<Ledger> ledger_;
+  const int who_;
   CopyThread out_, in_;
 };
 
@@ -102,7 +113,7 @@ Result<std::shared_ptr<Device>> MakeCpuDevice(const CpuDeviceOptions& options) {
     return Fail("a pool of {} bytes: expected fewer", options.capacity);
   std::shared_ptr<Pages> pool = Pages::Make(options.capacity, true);
   if (!pool) return Fail("the machine has no memory for a pool of {}", FormatBytes(options.capacity));
-  return std::make_shared<CpuDevice>(options, std::move(pool));
+  return std::make_shared<CpuDevice>(options, std::move(pool), std::make_shared<Ledger>());
 }
 
 }  // namespace ebbtide::run

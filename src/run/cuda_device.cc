@@ -1,61 +1,83 @@
 #include "run/cuda_device.h"
 
-#include <algorithm>
 #include <cmath>
-#include <deque>
 #include <utility>
 
-#include "run/access_order.h"
 #include "run/cuda_memory.h"
+#include "run/cuda_streams.h"
+#include "run/ledger.h"
 
 namespace ebbtide::run {
 namespace {
 
-using Clock = AccessOrder::Clock;
-
-constexpr int kCompute = 0, kOut = 1, kIn = 2;
 constexpr unsigned kNonBlocking = 1;
 
 CudaAddress Number(const void* address) { return reinterpret_cast<CudaAddress>(address); }
 
+// The memory, and what its devices know of each other.
+class CudaPool {
+ public:
+  CudaPool(std::shared_ptr<CudaPrimary> primary, const CudaDeviceOptions& options)
+      : primary(std::move(primary)),
+        capacity(options.capacity),
+        pinned(std::make_shared<PinnedRanges>(options.pinned_limit)),
+        streams(this->primary) {}
+  ~CudaPool() {
+    const CudaPrimary::Current current(*primary);
+    if (address) primary->driver().MemFree(address);
+  }
+  CudaPool(const CudaPool&) = delete;
+  CudaPool& operator=(const CudaPool&) = delete;
+
+  Status Start() {
+    if (capacity == 0) return {};
+    const CudaPrimary::Current current(*primary);
+    const int code = primary->driver().MemAlloc(&address, static_cast<std::size_t>(capacity));
+    if (code == 0) return {};
+    return Fail("device cuda: no memory for a pool of {} bytes ({}): {}", capacity, FormatBytes(capacity),
+                primary->driver().NameOf(code));
+  }
+
+  const std::shared_ptr<CudaPrimary> primary;
+  const Bytes capacity;
+  const std::shared_ptr<PinnedRanges> pinned;
+  CudaAddress address = 0;
+  CudaStreams streams;
+  Ledger ledger;
+};
+
 class Gpu final : public CudaDevice {
  public:
-  Gpu(std::shared_ptr<CudaPrimary> primary, const CudaDeviceOptions& options)
-      : primary_(std::move(primary)),
-        driver_(primary_->driver()),
-        capacity_(options.capacity),
-        pinned_(std::make_shared<PinnedRanges>(options.pinned_limit)) {}
+  explicit Gpu(std::shared_ptr<CudaPool> pool)
+      : pool_(std::move(pool)), driver_(pool_->primary->driver()), who_(pool_->ledger.Join()) {}
   ~Gpu() override;
 
   Status Start() {
-    const CudaPrimary::Current current(*primary_);
-    for (const int s : {kOut, kIn}) {
-      EBB_RETURN_IF_ERROR(Check(driver_.StreamCreate(&streams_[s], kNonBlocking), "cuStreamCreate"));
+    const CudaPrimary::Current current(*pool_->primary);
+    for (Stream* const stream : {&out_, &in_}) {
+      EBB_RETURN_IF_ERROR(Check(driver_.StreamCreate(&stream->handle, kNonBlocking), "cuStreamCreate"));
     }
-    if (capacity_ == 0) return {};
-    const int code = driver_.MemAlloc(&pool_, static_cast<std::size_t>(capacity_));
-    if (code == 0) return {};
-    return Fail("device cuda: no memory for a pool of {} bytes ({}): {}", capacity_, FormatBytes(capacity_),
-                driver_.NameOf(code));
+    for (Stream* const stream : {&compute_, &out_, &in_}) stream->number = pool_->streams.Add(stream->handle);
+    return {};
   }
 
-  Bytes capacity() const override { return capacity_; }
+  Bytes capacity() const override { return pool_->capacity; }
   std::byte* At(Bytes address) override {
-    return reinterpret_cast<std::byte*>(pool_) + address;  // NOLINT: the driver knows memory by number
+    return reinterpret_cast<std::byte*>(pool_->address) + address;  // NOLINT: the driver knows memory by number
   }
   Bytes alignment() const override { return 512; }  // as torch's own on a GPU
   Result<std::shared_ptr<HostMemory>> MakeHostMemory(Bytes bytes) override {
-    std::shared_ptr<HostMemory> made = PinnedPages::Make(primary_, pinned_, bytes);
+    std::shared_ptr<HostMemory> made = PinnedPages::Make(pool_->primary, pool_->pinned, bytes);
     if (!made) return Fail("the host has no memory for {}", FormatBytes(bytes));
     return made;
   }
 
   // Tickets of copies in are odd.
   Result<Ticket> CopyOut(Bytes address, std::byte* host, Bytes bytes) override {
-    return Queue(kOut, pool_ + static_cast<CudaAddress>(address), host, bytes);
+    return Queue(out_, false, address, host, bytes);
   }
   Result<Ticket> CopyIn(const std::byte* host, Bytes address, Bytes bytes) override {
-    return Queue(kIn, pool_ + static_cast<CudaAddress>(address), host, bytes);
+    return Queue(in_, true, address, host, bytes);
   }
   // Nothing to do: what comes to the memory of the copy waits for it then.
   Status Await(Ticket) override { return {}; }
@@ -71,16 +93,26 @@ class Gpu final : public CudaDevice {
     return HostWaits();
   }
   Status Save(Bytes address, std::byte* host, Bytes bytes) override {
-    return Copy(kCompute, false, pool_ + static_cast<CudaAddress>(address), host, bytes);
+    return Copy(compute_, false, address, host, bytes);
   }
   Status Restore(const std::byte* host, Bytes address, Bytes bytes) override {
-    return Copy(kCompute, true, pool_ + static_cast<CudaAddress>(address), host, bytes);
+    return Copy(compute_, true, address, host, bytes);
   }
 
+  Result<std::shared_ptr<Device>> Beside() override {
+    auto made = std::make_shared<Gpu>(pool_);
+    EBB_RETURN_IF_ERROR(made->Start());
+    return made;
+  }
+  Ledger* ledger() override { return &pool_->ledger; }
+  Status Hold(Bytes address, Bytes bytes) override { return pool_->ledger.Hold(who_, address, bytes); }
+  void LetGo(Bytes address) override { pool_->ledger.LetGo(who_, address); }
+
   void SetCompute(void* stream) override {
-    if (stream == streams_[kCompute]) return;
+    if (stream == compute_.handle) return;
     Drain();
-    streams_[kCompute] = static_cast<CudaStream>(stream);
+    compute_.handle = static_cast<CudaStream>(stream);
+    pool_->streams.Replace(compute_.number, compute_.handle);
   }
   Status BeginOp(const char* name, std::span<const Used> accesses) override;
   void EndOp() override;
@@ -91,18 +123,16 @@ class Gpu final : public CudaDevice {
     return mark > 0 && mark <= static_cast<Nanos>(times_.size()) ? times_[static_cast<std::size_t>(mark - 1)] : base_;
   }
 
-  void SkipWait(std::int64_t n) override { skip_ = n; }
-  std::int64_t waits() const override { return waits_; }
-  Bytes pinned() const override { return pinned_->pinned(); }
+  void SkipWait(std::int64_t n) override { pool_->streams.SkipWait(n); }
+  std::int64_t waits() const override { return pool_->streams.waits(); }
+  Bytes pinned() const override { return pool_->pinned->pinned(); }
 
  private:
-  // An event behind an operation, and what is over when it is.
-  struct Point {
-    CudaEvent event = nullptr;
-    Clock clock{};
+  struct Stream {
+    CudaStream handle = nullptr;  // compute's is the default stream until it is set
+    int number = -1;              // among those of the pool
   };
   struct Op {
-    std::uint64_t before;  // how many operations compute had
     const char* name;
     std::vector<Used> accesses;
   };
@@ -115,28 +145,24 @@ class Gpu final : public CudaDevice {
     if (code == 0) return {};
     return Fail("device cuda: {}: {}", call, driver_.NameOf(code));
   }
-  CudaEvent TakeEvent();
-  Result<CudaEvent> Record(int stream);
-  Result<Point> PointBehind(int stream, std::uint64_t number);
-  Status Order(int stream, std::span<const Touch> touches);
-  Status Wait(int stream, const Point& point);
-  Status Copy(int stream, bool to_device, CudaAddress device, const std::byte* host, Bytes bytes);
-  Result<Ticket> Queue(int stream, CudaAddress device, const std::byte* host, Bytes bytes);
+  std::vector<Touch> TouchesOf(bool to_device, Bytes address, const std::byte* host, Bytes bytes) const {
+    const CudaAddress device = pool_->address + static_cast<CudaAddress>(address);
+    const auto size = static_cast<CudaAddress>(bytes);
+    return {{device, device + size, to_device}, {Number(host), Number(host) + size, !to_device}};
+  }
+  Status Submit(const Stream& stream, bool to_device, Bytes address, const std::byte* host, Bytes bytes);
+  Status Copy(const Stream& stream, bool to_device, Bytes address, const std::byte* host, Bytes bytes);
+  Result<Ticket> Queue(const Stream& stream, bool to_device, Bytes address, const std::byte* host, Bytes bytes);
   Status HostWaits();
   void Tell(const Op& op);
   Nanos TimeOf(CudaEvent event) const;
 
-  const std::shared_ptr<CudaPrimary> primary_;
+  const std::shared_ptr<CudaPool> pool_;
   const CudaDriver& driver_;
-  const Bytes capacity_;
-  const std::shared_ptr<PinnedRanges> pinned_;
-  CudaAddress pool_ = 0;
-  CudaStream streams_[AccessOrder::kStreams] = {};  // compute's is 0, the default stream, until it is set
+  const int who_;
+  Stream compute_, out_, in_;
 
-  AccessOrder order_;
-  std::vector<Op> open_;                             // begun and not ended; one may ask for more within another
-  std::deque<Point> points_[AccessOrder::kStreams];  // since the last Drain, in order
-  std::vector<CudaEvent> events_, used_;             // free; free once all is over
+  std::vector<Op> open_;  // begun and not ended; one may ask for more within another
   std::vector<Queued> queued_;
   std::vector<CopySpan> spans_;
   Ticket tickets_ = 0;
@@ -146,118 +172,55 @@ class Gpu final : public CudaDevice {
   bool touched_ = true;  // compute, since the last mark
   std::vector<CudaEvent> marks_;
   std::vector<Nanos> times_;  // of marks, as far as they are known
-  std::int64_t skip_ = 0, waits_ = 0;
 };
 
 Gpu::~Gpu() {
   Drain();
-  const CudaPrimary::Current current(*primary_);
+  const CudaPrimary::Current current(*pool_->primary);
   if (start_) driver_.EventDestroy(start_);
-  for (const CudaEvent event : events_) driver_.EventDestroy(event);
-  for (const int s : {kOut, kIn}) {
-    if (streams_[s]) driver_.StreamDestroy(streams_[s]);
+  for (const Stream* const stream : {&compute_, &out_, &in_}) {
+    if (stream->number >= 0) pool_->streams.Remove(stream->number);
   }
-  if (pool_) driver_.MemFree(pool_);
-}
-
-// Null: there is none.
-CudaEvent Gpu::TakeEvent() {
-  CudaEvent event = nullptr;
-  if (events_.empty()) {
-    const CudaPrimary::Current current(*primary_);
-    return driver_.EventCreate(&event, 0) == 0 ? event : nullptr;
+  for (const Stream* const stream : {&out_, &in_}) {
+    if (stream->handle) driver_.StreamDestroy(stream->handle);
   }
-  event = events_.back();
-  events_.pop_back();
-  return event;
+  pool_->ledger.LetGoAll(who_);
 }
 
-Result<CudaEvent> Gpu::Record(int stream) {
-  const CudaEvent event = TakeEvent();
-  if (!event) return Fail("device cuda: no more events");
-  used_.push_back(event);
-  EBB_RETURN_IF_ERROR(Check(driver_.EventRecord(event, streams_[stream]), "cuEventRecord"));
-  Point point{event, order_.Of(stream)};
-  // Of an op that has only begun, nothing need be before the event.
-  if (stream == kCompute && !open_.empty()) point.clock[kCompute] = open_.front().before;
-  points_[stream].push_back(point);
-  return event;
-}
-
-// The first point of the stream that is behind its operation of that number.
-Result<Gpu::Point> Gpu::PointBehind(int stream, std::uint64_t number) {
-  std::deque<Point>& points = points_[stream];
-  const auto point = std::ranges::lower_bound(
-      points, number, {}, [&](const Point& p) { return p.clock[static_cast<std::size_t>(stream)]; });
-  if (point != points.end()) return *point;
-  EBB_RETURN_IF_ERROR(Record(stream));
-  return points.back();
-}
-
-Status Gpu::Wait(int stream, const Point& point) {
-  ++waits_;
-  if (skip_ > 0 && --skip_ == 0) {
-    order_.Join(stream, point.clock);
-    return {};
-  }
-  // Where the stream cannot wait, the host does.
-  if (driver_.StreamWaitEvent(streams_[stream], point.event, 0) != 0)
-    EBB_RETURN_IF_ERROR(Check(driver_.EventSynchronize(point.event), "cuEventSynchronize"));
-  order_.Join(stream, point.clock);
-  return {};
-}
-
-// The stream waits for whatever it has to before it touches this.
-Status Gpu::Order(int stream, std::span<const Touch> touches) {
-  const Clock needed = order_.Needed(stream, touches);
-  if (stream == kCompute && needed != Clock{}) touched_ = true;
-  std::vector<std::pair<int, Point>> points;
-  for (int other = 0; other < AccessOrder::kStreams; ++other) {
-    const std::uint64_t number = needed[static_cast<std::size_t>(other)];
-    if (number == 0) continue;
-    EBB_ASSIGN_OR_RETURN(const Point point, PointBehind(other, number));
-    points.emplace_back(other, point);
-  }
-  for (const auto& [stream_of, point] : points) {
-    const auto o = static_cast<std::size_t>(stream_of);
-    const bool implied = std::ranges::any_of(
-        points, [&](const auto& p) { return p.first != static_cast<int>(o) && p.second.clock[o] >= needed[o]; });
-    if (!implied) EBB_RETURN_IF_ERROR(Wait(stream, point));
-  }
-  return {};
-}
-
-Status Gpu::Copy(int stream, bool to_device, CudaAddress device, const std::byte* host, Bytes bytes) {
-  if (bytes == 0) return {};
-  const auto size = static_cast<CudaAddress>(bytes);
-  const Touch touches[] = {{device, device + size, to_device}, {Number(host), Number(host) + size, !to_device}};
-  const CudaPrimary::Current current(*primary_);
-  EBB_RETURN_IF_ERROR(Order(stream, touches));
-  order_.Add(stream, touches);
-  touched_ = touched_ || stream == kCompute;
+// The operation has begun (CudaStreams).
+Status Gpu::Submit(const Stream& stream, bool to_device, Bytes address, const std::byte* host, Bytes bytes) {
+  const CudaAddress device = pool_->address + static_cast<CudaAddress>(address);
   for (Bytes done = 0; done < bytes;) {
-    const Bytes part = pinned_->Alike(host + done, bytes - done);
+    const Bytes part = pool_->pinned->Alike(host + done, bytes - done);
     const CudaAddress there = device + static_cast<CudaAddress>(done), here = Number(host + done);
     const int code = driver_.MemcpyAsync(to_device ? there : here, to_device ? here : there,
-                                         static_cast<std::size_t>(part), streams_[stream]);
+                                         static_cast<std::size_t>(part), stream.handle);
     EBB_RETURN_IF_ERROR(Check(code, "cuMemcpyAsync"));
     done += part;
   }
   return {};
 }
 
-Result<Ticket> Gpu::Queue(int stream, CudaAddress device, const std::byte* host, Bytes bytes) {
-  const CudaEvent begin = TakeEvent();
-  if (!begin) return Fail("device cuda: no more events");
-  used_.push_back(begin);
-  const auto size = static_cast<CudaAddress>(bytes);
-  const Touch touches[] = {{device, device + size, stream == kIn}, {Number(host), Number(host) + size, stream == kOut}};
-  const CudaPrimary::Current current(*primary_);
-  EBB_RETURN_IF_ERROR(Order(stream, touches));
-  EBB_RETURN_IF_ERROR(Check(driver_.EventRecord(begin, streams_[stream]), "cuEventRecord"));
-  EBB_RETURN_IF_ERROR(Copy(stream, stream == kIn, device, host, bytes));
-  EBB_ASSIGN_OR_RETURN(const CudaEvent end, Record(stream));
-  const Ticket ticket = ++tickets_ * 2 + (stream == kIn ? 1 : 0);
+Status Gpu::Copy(const Stream& stream, bool to_device, Bytes address, const std::byte* host, Bytes bytes) {
+  if (bytes == 0) return {};
+  const CudaPrimary::Current current(*pool_->primary);
+  EBB_RETURN_IF_ERROR(pool_->streams.Begin(stream.number, TouchesOf(to_device, address, host, bytes)));
+  touched_ = touched_ || &stream == &compute_;
+  const Status submitted = Submit(stream, to_device, address, host, bytes);
+  pool_->streams.End(stream.number);
+  return submitted;
+}
+
+Result<Ticket> Gpu::Queue(const Stream& stream, bool to_device, Bytes address, const std::byte* host, Bytes bytes) {
+  const CudaPrimary::Current current(*pool_->primary);
+  EBB_ASSIGN_OR_RETURN(const CudaEvent begin, pool_->streams.TakeEvent(stream.number));
+  EBB_RETURN_IF_ERROR(pool_->streams.Begin(stream.number, TouchesOf(to_device, address, host, bytes)));
+  Status submitted = Check(driver_.EventRecord(begin, stream.handle), "cuEventRecord");
+  if (submitted) submitted = Submit(stream, to_device, address, host, bytes);
+  pool_->streams.End(stream.number);
+  EBB_RETURN_IF_ERROR(submitted);
+  EBB_ASSIGN_OR_RETURN(const CudaEvent end, pool_->streams.Record(stream.number));
+  const Ticket ticket = ++tickets_ * 2 + (to_device ? 1 : 0);
   queued_.push_back({ticket, begin, end});
   return ticket;
 }
@@ -266,15 +229,12 @@ Status Gpu::BeginOp(const char* name, std::span<const Used> accesses) {
   std::vector<Touch> touches;
   for (const Used& access : accesses) {
     if (access.bytes <= 0) continue;
-    const CudaAddress begin = pool_ + static_cast<CudaAddress>(access.address);
+    const CudaAddress begin = pool_->address + static_cast<CudaAddress>(access.address);
     touches.push_back({begin, begin + static_cast<CudaAddress>(access.bytes), access.writes});
   }
-  {
-    const CudaPrimary::Current current(*primary_);
-    EBB_RETURN_IF_ERROR(Order(kCompute, touches));
-  }
-  open_.push_back({order_.Of(kCompute)[kCompute], name, {accesses.begin(), accesses.end()}});
-  order_.Add(kCompute, touches);
+  EBB_ASSIGN_OR_RETURN(const bool waits, pool_->streams.Begin(compute_.number, touches));
+  touched_ = touched_ || waits;
+  open_.push_back({name, {accesses.begin(), accesses.end()}});
   if (!Phantom().there()) return {};
   Phantom().begin(name, nullptr);
   Tell(open_.back());
@@ -289,40 +249,37 @@ void Gpu::EndOp() {
     Phantom().end();
   }
   open_.pop_back();
+  pool_->streams.End(compute_.number);
   touched_ = true;
 }
 
 void Gpu::Tell(const Op& op) {
   for (const Used& access : op.accesses) {
     if (access.bytes <= 0) continue;
-    Phantom().declare(streams_[kCompute], At(access.address), static_cast<std::size_t>(access.bytes), access.writes,
+    Phantom().declare(compute_.handle, At(access.address), static_cast<std::size_t>(access.bytes), access.writes,
                       op.name);
   }
 }
 
 Status Gpu::HostWaits() {
-  const CudaPrimary::Current current(*primary_);
-  EBB_RETURN_IF_ERROR(Check(driver_.StreamSynchronize(streams_[kCompute]), "cuStreamSynchronize"));
-  order_.HostWaited(kCompute);
+  const CudaPrimary::Current current(*pool_->primary);
+  EBB_RETURN_IF_ERROR(Check(driver_.StreamSynchronize(compute_.handle), "cuStreamSynchronize"));
+  pool_->streams.HostWaited(compute_.number);
   return {};
 }
 
 void Gpu::Drain() {
-  const CudaPrimary::Current current(*primary_);
-  for (const CudaStream stream : {streams_[kCompute], streams_[kOut], streams_[kIn]}) {
+  const CudaPrimary::Current current(*pool_->primary);
+  for (const Stream* const stream : {&compute_, &out_, &in_}) {
     // A second time where the first is refused: memory must not be taken back before.
-    if (driver_.StreamSynchronize(stream) != 0) driver_.StreamSynchronize(stream);
+    if (driver_.StreamSynchronize(stream->handle) != 0) driver_.StreamSynchronize(stream->handle);
   }
-  for (int s = 0; s < AccessOrder::kStreams; ++s) {
-    order_.HostWaited(s);
-    points_[s].clear();
-  }
-  order_.Clear();
   for (const Queued& copy : queued_) spans_.push_back({copy.ticket, TimeOf(copy.begin), TimeOf(copy.end)});
   queued_.clear();
   for (std::size_t i = times_.size(); i < marks_.size(); ++i) times_.push_back(TimeOf(marks_[i]));
-  events_.insert(events_.end(), used_.begin(), used_.end());
-  used_.clear();
+  if (compute_.number < 0) return;
+  const int streams[] = {compute_.number, out_.number, in_.number};
+  pool_->streams.Drained(streams);
 }
 
 Nanos Gpu::TimeOf(CudaEvent event) const {
@@ -332,10 +289,10 @@ Nanos Gpu::TimeOf(CudaEvent event) const {
 }
 
 void Gpu::StartClock() {
-  const CudaPrimary::Current current(*primary_);
-  if (!start_) start_ = TakeEvent();
+  const CudaPrimary::Current current(*pool_->primary);
+  if (!start_ && driver_.EventCreate(&start_, 0) != 0) start_ = nullptr;
   base_ = Now();
-  if (start_) driver_.EventRecord(start_, streams_[kCompute]);
+  if (start_) driver_.EventRecord(start_, compute_.handle);
   marks_.clear();
   times_.clear();
   touched_ = true;
@@ -343,8 +300,7 @@ void Gpu::StartClock() {
 
 Nanos Gpu::Mark() {
   if (touched_) {
-    const CudaPrimary::Current current(*primary_);
-    const Result<CudaEvent> event = Record(kCompute);
+    const Result<CudaEvent> event = pool_->streams.Record(compute_.number);
     if (event) marks_.push_back(*event), touched_ = false;
   }
   return static_cast<Nanos>(marks_.size());
@@ -356,8 +312,10 @@ Result<std::shared_ptr<CudaDevice>> MakeCudaDevice(const CudaDeviceOptions& opti
   if (options.capacity < 0 || options.capacity > kTooLarge)
     return Fail("a pool of {} bytes: expected fewer", options.capacity);
   EBB_ASSIGN_OR_RETURN(std::shared_ptr<CudaPrimary> primary, CudaPrimary::Make(options.ordinal));
-  auto gpu = std::make_shared<Gpu>(std::move(primary), options);
+  auto pool = std::make_shared<CudaPool>(std::move(primary), options);
+  auto gpu = std::make_shared<Gpu>(pool);
   EBB_RETURN_IF_ERROR(gpu->Start());
+  EBB_RETURN_IF_ERROR(pool->Start());
   return gpu;
 }
 

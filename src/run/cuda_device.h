@@ -3,6 +3,8 @@
 // Which waits there are follows from what is touched (access_order.h): the accesses that BeginOp names, and the copies.
 // So compute waits for a copy only when it comes to memory that the copy uses, and the host waits for nothing but
 // Drain, Read and Write. Ops run on a stream that others give (SetCompute), of the device's primary context.
+// Devices beside each other share the pool and what is known of its memory (cuda_streams.h): each waits for what the
+// others did to it, and may be driven while they are.
 #pragma once
 
 #include "run/device.h"

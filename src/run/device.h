@@ -39,6 +39,8 @@ class HostMemory {
   virtual std::byte* data() = 0;
 };
 
+class Ledger;  // ledger.h
+
 // Not thread-safe: one thread drives it. An error means that the call had no effect, except where it says otherwise.
 class Device {
  public:
@@ -72,6 +74,15 @@ class Device {
   // device.
   virtual Status Save(Bytes address, std::byte* host, Bytes bytes) { return Read(address, host, bytes); }
   virtual Status Restore(const std::byte* host, Bytes address, Bytes bytes) { return Write(host, address, bytes); }
+
+  // Another device on the same pool, with streams of its own, for another thread to drive. What compute and copies of
+  // one come to after those of another they wait for, on a GPU; on the CPU, what was awaited is over.
+  virtual Result<std::shared_ptr<Device>> Beside() = 0;
+  // Of all devices on the pool, where it has one; the bytes are this device's until it lets go of them. Fails where
+  // they are another's.
+  virtual Ledger* ledger() { return nullptr; }
+  virtual Status Hold(Bytes /*address*/, Bytes /*bytes*/) { return {}; }
+  virtual void LetGo(Bytes /*address*/) {}
 
   // The stream that ops run on from now on, where the device has such.
   virtual void SetCompute(void* /*stream*/) {}

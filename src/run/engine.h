@@ -4,6 +4,9 @@
 // it; who owns it puts it there before the first step (home) and may read and change it between steps. A step that
 // fails before its update has begun is undone: state and random state are as before. In the update nothing is allocated
 // but what the plan has a place for, and a copy that fails is made again; so the update ends.
+//
+// Several engines may share a pool, each on a device of its own (Device::Beside), in a thread of its own, in a part of
+// the pool that it is given (berth.h), when it is its turn (gate.h).
 #pragma once
 
 #include <functional>
@@ -12,8 +15,10 @@
 #include <vector>
 
 #include "plan/plan.h"
+#include "run/berth.h"
 #include "run/clock.h"
 #include "run/device.h"
+#include "run/gate.h"
 #include "run/itinerary.h"
 #include "run/op_runner.h"
 #include "run/step_memory.h"
@@ -36,6 +41,7 @@ struct StepCall {
   // Where storages lie that are outside the pool: all that the ops of this call need, until it returns.
   std::vector<std::pair<Index, std::byte*>> outside = {};
   std::function<bool()> interrupted = {};  // asked now and then until the update begins; may be empty
+  Gate* gate = nullptr;                    // of a pool that is shared
 };
 
 // What one step did.
@@ -46,7 +52,8 @@ struct StepReport {
   Nanos wait_for_data = 0;    // ... for copies to the device
   Nanos drain = 0;            // from the last op to the last copy
   Nanos moving_in = 0;        // before the first op: inputs, what an undo needs
-  Bytes peak = 0;             // one past the highest address in use
+  Nanos wait_for_turn = 0;    // at gates: before it began, which is not in `time`, and between its groups
+  Bytes peak = 0;             // one past the highest address in use, as the plan has them
   Bytes live_peak = 0;        // the most bytes in use at once
   Bytes copied_out = 0, copied_in = 0;
   Bytes beyond_plan = 0;       // scratch memory that ops asked for and the plan did not know of; it is within the pool
@@ -65,8 +72,12 @@ class Engine {
   const sim::Workload& workload() const { return workload_; }
   Device& device() { return *device_; }
   const std::shared_ptr<Device>& shared_device() const { return device_; }
+  // Where in the pool the step lies from now on. State is to be put there then, where home says. Fails, and has changed
+  // nothing, where the plan does not fit.
+  Status Moor(Berth berth);
+  const Berth& berth() const { return berth_; }
   // By storage: where state is from step to step; -1 for what is not state.
-  const std::vector<Bytes>& home() const { return itinerary_.home; }
+  const std::vector<Bytes>& home() const { return now_->itinerary.home; }
   // By op: in which of its requests for memory the storages that it makes come. Learnt from its first run where they
   // are not set. See step_memory.h.
   std::vector<Requests>& requests() { return requests_; }
@@ -95,6 +106,10 @@ class Engine {
   Status Prepare();
 
   Nanos Elapsed() const { return Now() - begin_; }
+  const sim::Schedule& schedule() const { return now_->schedule; }
+  const Itinerary& itinerary() const { return now_->itinerary; }
+  Outcome Arrive();
+  void LeaveLane();
   void Start();
   Outcome Try(const std::function<Outcome()>& part);
   Outcome Walk(const StepCall& call, Index from, Index to);
@@ -104,7 +119,7 @@ class Engine {
   void EndAll();
   Bytes AddressNow(Index storage) const;
   Outcome MoveIn(const StepCall& call);
-  Outcome Boundary(const Visit& visit);
+  Outcome Boundary(Index k, const Visit& visit);
   Outcome RunStep(Index k, const Visit& visit, const StepCall& call);
   Outcome Settle(const Visit& visit, std::vector<Made>& made);
   Status Declare(const Visit& visit);
@@ -112,6 +127,10 @@ class Engine {
   Outcome AwaitCopy(Index stay, bool out);
   Result<Ticket> QueueCopy(Index stay, bool out);
   Result<Ticket> Queue(Index stay, bool out);
+  Outcome EnterGroup(Index step, bool must);
+  Outcome Hold(Bytes address, Bytes bytes);
+  Outcome HoldForOp(const Visit& visit);
+  void LetGoOfOp(bool all);
   void Begin(Index storage, Bytes address);
   void End(Index storage);
   void Undo();
@@ -125,12 +144,14 @@ class Engine {
   const std::shared_ptr<Device> device_;
   OpRunner& runner_;
   sim::Workload workload_;
-  Itinerary itinerary_;
+  Berth berth_;
+  Placed placed_[2];  // from the bottom up, and from the top down, where iterations were last
+  const Placed* now_ = &placed_[0];
   StepMemory memory_;
   std::vector<Requests> requests_;  // by op
   std::shared_ptr<HostMemory> host_;
   std::vector<Bytes> swap_slot_;  // by storage: its place in the host's memory; -1: it is never copied out
-  std::vector<Bytes> undo_slot_;  // by place in itinerary_.undo
+  std::vector<Bytes> undo_slot_;  // by place in the itinerary's undo
   Bytes protect_slot_ = 0;
   std::vector<std::byte> random_;  // states: the one before the step, then one per draw
   // ---- The step that runs
@@ -158,9 +179,13 @@ class Engine {
   bool update_begun_ = false;
   bool by_thread_ = false;  // step_time is this thread's own time
   Bytes live_ = 0;
-  std::size_t undoable_ = 0;         // of itinerary_.undo: those that were saved
+  std::size_t undoable_ = 0;         // of the itinerary's undo: those that were saved
   std::vector<std::byte*> outside_;  // by storage: where it lies during a call, if outside the pool
   bool midway_ = false;
+  Gate* gate_ = nullptr;
+  Bytes granted_ = 0;  // of the lane, from its end
+  Index group_ = 0;
+  std::vector<std::pair<Bytes, bool>> op_holds_;  // for the op that runs: address, and whether it is kept then
 };
 
 }  // namespace ebbtide::run

@@ -55,11 +55,13 @@ class FailingDevice final : public Device {
     if (Fails()) return Fail("device memory cannot be written");
     return device_->Restore(host, address, bytes);
   }
+  Result<std::shared_ptr<Device>> Beside() override { return device_->Beside(); }
+  Ledger* ledger() override { return device_->ledger(); }
+  Status Hold(Bytes address, Bytes bytes) override { return device_->Hold(address, bytes); }
+  void LetGo(Bytes address) override { device_->LetGo(address); }
   Bytes alignment() const override { return device_->alignment(); }
   void SetCompute(void* stream) override { device_->SetCompute(stream); }
-  Status BeginOp(const char* name, std::span<const Used> accesses) override {
-    return device_->BeginOp(name, accesses);
-  }
+  Status BeginOp(const char* name, std::span<const Used> accesses) override { return device_->BeginOp(name, accesses); }
   void EndOp() override { device_->EndOp(); }
   void StartClock() override { device_->StartClock(); }
   Nanos Mark() override { return device_->Mark(); }

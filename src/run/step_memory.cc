@@ -60,7 +60,7 @@ void* StepMemory::Allocate(std::size_t size) {
   }
   if (address < 0) address = AllocateScratch(bytes);
   if (address < 0) return nullptr;
-  history_.emplace_back(address, bytes);
+  history_.emplace_back(address, RoundUp(bytes, alignment_));
   return device_.At(address);
 }
 

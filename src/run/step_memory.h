@@ -48,8 +48,9 @@ class StepMemory final : public OpMemory {
   // Which of the requests since Begin were for what was made.
   Requests RequestsOf(std::span<const Made> made) const;
 
-  // Since Begin: one past the highest address that was given out beside births; the most bytes at once of that; and
-  // what of it was not in the scratch memory of the plan.
+  // Since Begin: what was given out, (address, bytes); and of what was not for births, one past the highest address,
+  // the most bytes at once, and how many were not in the scratch memory of the plan.
+  std::span<const std::pair<Bytes, Bytes>> given() const { return history_; }
   Bytes highest() const { return highest_; }
   Bytes most() const { return most_; }
   Bytes beyond() const { return beyond_; }
@@ -66,7 +67,7 @@ class StepMemory final : public OpMemory {
   const Requests* requests_ = nullptr;
   FreeRanges free_;
   std::vector<bool> taken_;                       // by birth
-  std::vector<std::pair<Bytes, Bytes>> history_;  // requests: (address, bytes)
+  std::vector<std::pair<Bytes, Bytes>> history_;  // requests: (address, bytes, rounded up)
   Region scratch_;
   std::vector<Region> others_;
   bool others_known_ = false;

@@ -1,0 +1,36 @@
+#include "run/own_random.h"
+
+#include <algorithm>
+#include <mutex>
+
+namespace ebbtide::run {
+namespace {
+
+std::mutex generator;  // the process has one
+
+}  // namespace
+
+OwnRandom::OwnRandom(OpRunner& runner, const TrainingGraph& graph) : runner_(runner) {
+  for (const Op& op : graph.ops) draws_.push_back(op.random);
+  const std::lock_guard lock(generator);
+  state_.resize(runner_.RandomBytes());
+  others_.resize(state_.size());
+  runner_.SaveRandom(state_.data());
+}
+
+Outcome OwnRandom::Run(Index op, std::span<const double> scalars, OpMemory& memory, std::vector<Made>& made) {
+  if (!draws_[op]) return runner_.Run(op, scalars, memory, made);
+  const std::lock_guard lock(generator);
+  runner_.SaveRandom(others_.data());
+  runner_.LoadRandom(state_.data());
+  const Outcome outcome = runner_.Run(op, scalars, memory, made);
+  runner_.SaveRandom(state_.data());
+  runner_.LoadRandom(others_.data());
+  return outcome;
+}
+
+void OwnRandom::SaveRandom(std::byte* to) { std::ranges::copy(state_, to); }
+
+void OwnRandom::LoadRandom(const std::byte* from) { std::copy_n(from, state_.size(), state_.data()); }
+
+}  // namespace ebbtide::run

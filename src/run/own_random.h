@@ -1,0 +1,29 @@
+// Random numbers of one's own: the ops of each runner draw as if they were alone, whoever else draws from the same
+// generator meanwhile. Ops that draw run one at a time, in the whole process, and leave the generator as it was.
+#pragma once
+
+#include <vector>
+
+#include "graph/graph.h"
+#include "run/op_runner.h"
+
+namespace ebbtide::run {
+
+class OwnRandom final : public OpRunner {
+ public:
+  // Begins with the state that the generator has now. `runner` and `graph` may not go before it.
+  OwnRandom(OpRunner& runner, const TrainingGraph& graph);
+
+  Outcome Run(Index op, std::span<const double> scalars, OpMemory& memory, std::vector<Made>& made) override;
+  void Bind(Index storage, std::byte* at) override { runner_.Bind(storage, at); }
+  std::size_t RandomBytes() override { return state_.size(); }
+  void SaveRandom(std::byte* to) override;
+  void LoadRandom(const std::byte* from) override;
+
+ private:
+  OpRunner& runner_;
+  std::vector<bool> draws_;  // by op
+  std::vector<std::byte> state_, others_;
+};
+
+}  // namespace ebbtide::run
