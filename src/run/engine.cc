@@ -207,7 +207,14 @@ Outcome Engine::Try(const std::function<Outcome()>& part) {
 void Engine::EndAll() {
   LetGoOfOp(true);
   for (Index s = 0; s < at_.size(); ++s) {
-    if (at_[s] >= 0 && (itinerary().home[s] < 0 || berth_.InLane(itinerary().home[s]))) End(s);
+    const Bytes home = itinerary().home[s];
+    if (at_[s] < 0) continue;
+    if (home < 0 || berth_.InLane(home)) {
+      End(s);
+    } else if (berth_.InLane(at_[s])) {  // state, which has gone home
+      if (workload_.bytes[s] > 0) device_->LetGo(at_[s]);
+      at_[s] = home;
+    }
   }
 }
 

@@ -31,7 +31,7 @@ void Engine::Begin(Index s, Bytes address) {
 
 void Engine::End(Index s) {
   if (at_[s] < 0) return;
-  if (berth_.InLane(at_[s])) device_->LetGo(at_[s]);
+  if (berth_.InLane(at_[s]) && workload_.bytes[s] > 0) device_->LetGo(at_[s]);
   at_[s] = -1;
   has_left_[s] = true;
   live_ -= workload_.bytes[s];
@@ -90,10 +90,10 @@ Outcome Engine::HoldForOp(const Visit& visit) {
   if (!berth_.shared()) return {};
   for (const Birth& birth : visit.births) {
     EBB_RUN(Hold(birth.address, workload_.bytes[birth.storage]));
-    op_holds_.emplace_back(birth.address, birth.kept);
+    if (workload_.bytes[birth.storage] > 0) op_holds_.emplace_back(birth.address, birth.kept);
   }
   EBB_RUN(Hold(visit.scratch_address, visit.scratch_bytes));
-  op_holds_.emplace_back(visit.scratch_address, false);
+  if (visit.scratch_bytes > 0) op_holds_.emplace_back(visit.scratch_address, false);
   return {};
 }
 
