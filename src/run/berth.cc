@@ -21,7 +21,7 @@ Bytes Berth::HeightOf(Bytes address, Bytes bytes) const {
 
 Result<Placed> PlaceAt(const TrainingGraph& graph, const sim::Workload& workload, const sim::Schedule& schedule,
                        const Berth& berth) {
-  Placed out{berth.anchor(), schedule, {}};
+  Placed out{berth.shared() && berth.lane_bytes == 0 ? -1 : berth.anchor(), schedule, {}};
   const auto straddles = [&](Bytes address, Bytes bytes) {
     return berth.shared() && address < berth.state_bytes && address + bytes > berth.state_bytes;
   };
@@ -52,6 +52,10 @@ Result<Placed> PlaceAt(const TrainingGraph& graph, const sim::Workload& workload
                 berth.lane_bytes);
   }
   out.itinerary = MakeItinerary(graph, workload, out.schedule);
+  // Inputs in the lane are given anew to each iteration: there is no home to bring them back to.
+  const auto in_lane = [&](Index s) { return berth.InLane(out.itinerary.home[s]); };
+  std::erase_if(out.itinerary.moved, in_lane);
+  std::erase_if(out.itinerary.undo, in_lane);
   return out;
 }
 

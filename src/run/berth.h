@@ -31,7 +31,7 @@ struct Berth {
 
 // A schedule at addresses of the pool.
 struct Placed {
-  Bytes anchor = -1;  // the berth's
+  Bytes anchor = -1;  // the berth's; -1: it had no lane yet, and only state has its place
   sim::Schedule schedule;
   Itinerary itinerary;
 };

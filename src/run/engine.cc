@@ -37,13 +37,14 @@ Status Engine::Prepare() {
   }
   Bytes host = 0;
   swap_slot_.assign(workload_.storages(), -1);
+  undo_slot_.assign(workload_.storages(), -1);
   for (const sim::Stay& stay : plan_.schedule.stays) {
     if (stay.end != sim::End::kCopyOut || swap_slot_[stay.storage] >= 0) continue;
     swap_slot_[stay.storage] = host;
     host += workload_.bytes[stay.storage];
   }
   for (const Index s : itinerary().undo) {
-    undo_slot_.push_back(host);
+    undo_slot_[s] = host;
     host += workload_.bytes[s];
   }
   protect_slot_ = host;

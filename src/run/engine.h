@@ -151,7 +151,7 @@ class Engine {
   std::vector<Requests> requests_;  // by op
   std::shared_ptr<HostMemory> host_;
   std::vector<Bytes> swap_slot_;  // by storage: its place in the host's memory; -1: it is never copied out
-  std::vector<Bytes> undo_slot_;  // by place in the itinerary's undo
+  std::vector<Bytes> undo_slot_;  // ... of what a step that fails is undone with
   Bytes protect_slot_ = 0;
   std::vector<std::byte> random_;  // states: the one before the step, then one per draw
   // ---- The step that runs

@@ -40,7 +40,7 @@ Outcome Engine::MoveIn(const StepCall& call) {
   if (!random_.empty()) runner_.SaveRandom(random_.data());
   for (std::size_t i = 0; i < itinerary().undo.size(); ++i) {
     const Index s = itinerary().undo[i];
-    EBB_RUN(FromStatus(device_->Save(itinerary().home[s], host_->data() + undo_slot_[i], graph_.storages[s].bytes)));
+    EBB_RUN(FromStatus(device_->Save(itinerary().home[s], host_->data() + undo_slot_[s], graph_.storages[s].bytes)));
     ++undoable_;
   }
   for (Index s = 0; s < workload_.storages(); ++s) {
@@ -92,7 +92,7 @@ void Engine::Undo() {
   for (std::size_t i = 0; i < undoable_; ++i) {
     const Index s = itinerary().undo[i];
     std::ignore = Access(true, [&] {
-      return device_->Write(host_->data() + undo_slot_[i], itinerary().home[s], graph_.storages[s].bytes);
+      return device_->Write(host_->data() + undo_slot_[s], itinerary().home[s], graph_.storages[s].bytes);
     });
   }
   if (!random_.empty()) runner_.LoadRandom(random_.data());
