@@ -3,3 +3,4 @@
 #include "tests/plan/random_plans.cc"
 #include "tests/plan/random_step.cc"
 #include "tests/run/fake_runner.cc"
+#include "tests/run/shared_cases.cc"
