@@ -2,19 +2,17 @@
 
     run_bench.py same      every model x policy: 5 steps, every bit compared with plain PyTorch
     run_bench.py speed     the engine without a plan beside eager PyTorch
-    run_bench.py slowdown  half of the memory, the ratio of computing to copying of a V100 on PCIe 3: policies, executed
+    run_bench.py slowdown  half of the memory, the ratio of computing to copying of a V100 on PCIe 3: ours, policies, PyTorch's own ways
     run_bench.py predict   predicted beside measured time
     run_bench.py batch     the largest batch in 1 GiB, plain and with a plan
 
 All but `batch` with nothing named. --models a,b restricts them. One thread (OMP_NUM_THREADS=1)."""
 
 import argparse
-import copy
 import os
 import pathlib
 import statistics
 import sys
-import time
 import warnings
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -23,55 +21,11 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tests" / "
 
 import torch  # noqa: E402
 import run_models  # noqa: E402
-from replay import loss_of, same_bits  # noqa: E402
-
-import ebbtide  # noqa: E402
-from ebbtide.capture_step import capture_step  # noqa: E402
-from ebbtide.step_plan import BudgetError, make_plan  # noqa: E402
+from _run_job import MEASURED, Job  # noqa: E402
+from _run_slowdown import interleaved, link_of, slowdown  # noqa: E402
+from replay import same_bits  # noqa: E402
 
 POLICIES = [("none", None), ("home", "70%"), ("home", "50%"), ("home", "35%"), ("vdnn-all", "110%"), ("checkpoint-sqrt", "110%")]
-PCIE3, V100 = 12e9, "v100-16gb"
-
-
-def momentum(parameters):
-    return torch.optim.SGD(parameters, lr=0.01, momentum=0.9)
-
-
-OPTIMIZERS = {"cnn": torch.optim.Adam, "bert": torch.optim.AdamW, "gpt2": torch.optim.Adam, "unet": torch.optim.RMSprop,
-              "densenet121": torch.optim.Adagrad}
-
-
-class Job:
-    def __init__(self, name):
-        torch.manual_seed(0)
-        self.name = name
-        self.start, self.loss_fn, self.batch = run_models.ALL[name]()
-        self.make_optimizer = OPTIMIZERS.get(name, momentum)
-
-    def trainer(self):
-        model = copy.deepcopy(self.start)
-        return model, self.make_optimizer(model.parameters())
-
-    def step(self, **options):
-        """The step, or None where the policy finds no plan; for home the smallest budget that works, then."""
-        model, optimizer = self.trainer()
-        try:
-            return model, optimizer, ebbtide.step(model, self.loss_fn, optimizer, self.batch, **options)
-        except BudgetError as error:
-            if options.get("policy", "home") != "home":
-                return None
-            options["budget"] = error.minimum_budget_bytes
-            return model, optimizer, ebbtide.step(model, self.loss_fn, optimizer, self.batch, **options)
-
-    def call(self, step):
-        return step(self.batch) if isinstance(self.batch, dict) else step(*self.batch)
-
-    def plain(self, model, optimizer):
-        optimizer.zero_grad()
-        loss = loss_of(model, self.loss_fn, self.batch)
-        loss.backward()
-        optimizer.step()
-        return loss.detach()
 
 
 def same(jobs):
@@ -104,20 +58,6 @@ def same(jobs):
     return right
 
 
-def interleaved(functions, seconds=6.0, least=5):
-    """The median seconds of each, called in turn, so that what else the machine does falls on all alike."""
-    for function in functions:
-        function()
-    times = [[] for _ in functions]
-    started = time.perf_counter()
-    while time.perf_counter() - started < seconds or len(times[0]) < least:
-        for function, each in zip(functions, times):
-            begun = time.perf_counter()
-            function()
-            each.append(time.perf_counter() - begun)
-    return [statistics.median(each) for each in times]
-
-
 def speed(jobs):
     print(f"{'model':14} {'eager':>10} {'engine':>10} {'ratio':>6}")
     ratios = []
@@ -131,43 +71,14 @@ def speed(jobs):
     return max(ratios) <= 1.03
 
 
-def link_of(job, eager_seconds):
-    """Bytes per second that are to this CPU as PCIe 3 is to a V100."""
-    model, optimizer = job.trainer()
-    graph = capture_step(model, job.loss_fn, optimizer, job.batch, device="cpu").graph
-    said = make_plan(graph, "1000%", "none", PCIE3, gpu=V100).said
-    return PCIE3 * said["plain_time_ns"] / 1e9 / eager_seconds
-
-
-def slowdown(jobs):
-    print(f"{'model':14} {'budget':>7} {'link':>12} " + " ".join(f"{p:>16}" for p in ("home", "vdnn-all", "capuchin", "checkpoint-sqrt", "dtr")))
-    for job in jobs:
-        twin = job.trainer()
-        plain = min(interleaved([lambda: job.plain(*twin)], seconds=2))
-        link = link_of(job, plain)
-        _, _, none = job.step(policy="none")
-        half = job.step(budget="50%", link=link)[2]
-        budget = half._pool.capacity
-        share = budget / next(iter(half._plans.values())).planned.said["plain_peak_bytes"]
-        steps, names = [none, half], ["none", "home"]
-        for policy in ("vdnn-all", "capuchin", "checkpoint-sqrt", "dtr"):
-            made = job.step(budget=budget, link=link, policy=policy)
-            if made is not None:
-                steps.append(made[2])
-                names.append(policy)
-        medians = dict(zip(names, interleaved([lambda step=step: job.call(step) for step in steps])))
-        cells = []
-        for policy in ("home", "vdnn-all", "capuchin", "checkpoint-sqrt", "dtr"):
-            cells.append(f"{medians[policy] / medians['none']:15.3f}x" if policy in medians else f"{'no plan':>16}")
-        print(f"{job.name:14} {share:7.1%} {link / 1e6:7.1f} MB/s " + " ".join(cells), flush=True)
-
-
 def predict(jobs):
     errors = []
     print(f"{'model':14} {'budget':>7} {'predicted':>11} {'measured':>11} {'error':>7}")
     for job in jobs:
-        for budget in (None, "60%", "50%"):
-            _, _, step = job.step(budget=budget)
+        twin = job.trainer()
+        link = link_of(job, min(interleaved([lambda: job.plain(*twin)], seconds=2)))
+        for budget in (None, "70%", "50%"):
+            _, _, step = job.step(budget=budget, link=link)
             times = []
             for _ in range(10):
                 job.call(step)
@@ -192,11 +103,11 @@ def main():
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
-    jobs = [Job(name) for name in options.models.split(",")]
     right = True
     for part in options.parts or ["same", "speed", "slowdown", "predict"]:
         print(f"-- {part}")
-        right &= globals()[part](jobs) is not False
+        models = run_models.ALL if part == "same" else MEASURED
+        right &= globals()[part]([Job(name, models) for name in options.models.split(",")]) is not False
     sys.exit(0 if right else 1)
 
 

@@ -68,8 +68,10 @@ class Budget:
 class _Saved:
     """A tensor that autograd has saved. Its memory comes and goes below it."""
 
+    number = 0
+
     def __init__(self, tensor):
-        self.tensor, self.version, self.number = tensor.detach(), tensor._version, 0
+        self.tensor, self.version = tensor.detach(), tensor._version
         self.number = _library().ebbtide_budget_save(self.tensor._cdata)
 
     def __del__(self):
@@ -77,6 +79,7 @@ class _Saved:
             _library().ebbtide_budget_drop(self.number)
 
 
+@torch._disable_dynamo  # else torch.compile compiles the hooks too
 def _pack(tensor):
     if tensor.device.type != "cpu" or tensor.layout != torch.strided or tensor.nbytes < _SMALLEST or type(tensor) is not torch.Tensor:
         return tensor
@@ -84,6 +87,7 @@ def _pack(tensor):
     return saved if saved.number else tensor
 
 
+@torch._disable_dynamo
 def _unpack(saved):
     if isinstance(saved, torch.Tensor):
         return saved

@@ -99,3 +99,13 @@ def test_mistakes_are_told():
         with pytest.raises(RuntimeError, match="in force already"):
             with ebbtide.budget("1GiB"):
                 pass
+
+
+def test_holds_for_compiled_code_too():
+    model, loss_fn, batch = deep()
+    expected = trained(copy.deepcopy(model), loss_fn, batch)
+    torch._dynamo.reset()
+    with ebbtide.budget("2MiB") as budget:
+        found = trained(torch.compile(model, backend="aot_eager", dynamic=True), loss_fn, batch)
+    assert all(same_bits(a, b) for a, b in zip(found, expected))
+    assert budget.report()["peak_bytes"] <= 2**21
