@@ -12,45 +12,10 @@ import contextlib
 import torch
 from _uninitialised import Uninitialised
 from ebbtide import twins
+from ebbtide.verify_job import tell_that_nothing_is_packed, train
 
 ITERATIONS = 3
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
-
-
-def tell_that_nothing_is_packed():
-    """Where kernels are skipped, zeros are read back. transformers reads one value: whether each row of a batch is one
-    sequence. These are, so it shall see that, after the same allocations; else it would build masks for packed ones."""
-    import transformers.masking_utils as masks
-
-    look = masks.find_packed_sequence_indices
-
-    def answer(position_ids):
-        look(position_ids)
-
-    masks.find_packed_sequence_indices = answer
-
-
-def train(model, loss_fn, optimizer, batch, autocast, zero_grad):
-    """As users write it: results of one iteration are referenced until those of the next take their names."""
-    for _ in range(ITERATIONS):
-        if zero_grad == "start":
-            optimizer.zero_grad()
-        if isinstance(batch, dict):
-            inputs = {name: tensor.to("cuda") for name, tensor in batch.items()}
-            with autocast():
-                out = model(**inputs)
-            loss = out.loss
-        else:
-            x, target = (tensor.to("cuda") for tensor in batch)
-            with autocast():
-                out = model(x)
-                loss = loss_fn(out, target)
-        if zero_grad == "before-backward":
-            optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        if zero_grad == "end":
-            optimizer.zero_grad()
 
 
 def infer(model, batch, autocast):
@@ -92,7 +57,7 @@ def main():
         infer(model, batch, autocast)
     else:
         optimizer = twins.OPTIMIZERS[options.optimizer](model.parameters())
-        train(model, loss_fn, optimizer, batch, autocast, options.zero_grad)
+        train(model, loss_fn, optimizer, batch, ITERATIONS, autocast, options.zero_grad)
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ Verb AddSimulate(CLI::App& program);
 Verb AddCapture(CLI::App& program);
 Verb AddProfile(CLI::App& program);
 Verb AddTrain(CLI::App& program);
+Verb AddVerify(CLI::App& program);
 Verb AddGpus(CLI::App& program);
 Verb AddReplay(CLI::App& program);
 Verb AddPack(CLI::App& program);
