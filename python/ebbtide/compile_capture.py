@@ -27,12 +27,12 @@ class Form:
     """A tensor that is handed over: the storage of the graph that it is copied to, and what it looks like."""
 
     def __init__(self, storage, tensor):
-        self.storage = storage
+        self.storage, self.device = storage, str(tensor.device)
         self.shape, self.dtype, self.stride = tuple(tensor.shape), tensor.dtype, _writable_stride(tensor)
         self.requires_grad = tensor.requires_grad
 
     def make(self):
-        return torch.empty_strided(self.shape, self.stride, dtype=self.dtype)
+        return torch.empty_strided(self.shape, self.stride, dtype=self.dtype, device=self.device)
 
 
 class Joint:
@@ -45,6 +45,7 @@ class Joint:
     tangents   storages of those gradients, in order
     gradients  by argument: a Form, or None where there is none
     constants  (storage, tensor)
+    device     'cpu' or 'cuda:0': where all of it is
     """
 
 
@@ -56,12 +57,13 @@ def capture_joint(module, args, name, pattern=None):
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     recorder, fakes = Recorder(), Fakes(mode)
     known, layers = KnownValues(recorder), Layers(module)
-    with autocast_of(None):
+    device = device_of(args)
+    with autocast_of(None, device):
         rules = rules_for(mode)
     given, wanted, declared = [], {}, []
     for place, arg in enumerate(args):
         if isinstance(arg, torch.Tensor):
-            fake = fakes.of(_hollow(arg), "cpu", arg.requires_grad)
+            fake = fakes.of(_hollow(arg, device), device, arg.requires_grad)
             kind = "parameter" if isinstance(arg, torch.nn.Parameter) else "input"
             declared.append(recorder.declare(fake, kind, f"argument.{place}"))
             if arg.requires_grad and torch.is_grad_enabled():
@@ -76,7 +78,7 @@ def capture_joint(module, args, name, pattern=None):
 
     def new(shape, stride, dtype):
         with _disable_current_modes():
-            return fakes.of(torch.empty_strided(shape, stride, dtype=dtype, device="meta"), "cpu")
+            return fakes.of(torch.empty_strided(shape, stride, dtype=dtype, device="meta"), device)
 
     def hand_over(tensor, label):
         target = new(tensor.shape, _writable_stride(tensor), tensor.dtype)
@@ -111,7 +113,7 @@ def capture_joint(module, args, name, pattern=None):
                     ends.append(tensor)
             recorder.phase, recorder.layer = "backward", layers.backward
             first = len(recorder.ops)
-            with refusals("the backward pass", layers), autocast_of(out.pattern[0]), rules.backward_of(*ends):
+            with refusals("the backward pass", layers), autocast_of(out.pattern[0], device), rules.backward_of(*ends):
                 found = torch.autograd.grad(ends, list(wanted.values()), tangents, allow_unused=True) if ends else [None] * len(wanted)
             for place, gradient in zip(wanted, found):
                 if gradient is not None:
@@ -124,7 +126,8 @@ def capture_joint(module, args, name, pattern=None):
             del ends, found
         else:
             out.pattern, tangent_storages = None, []
-    meta = {"source": "torch", "framework": f"torch {torch.__version__.split('+')[0]}", "device": "cpu", "optimizer": "none"}
+    meta = {"source": "torch", "framework": f"torch {torch.__version__.split('+')[0]}", "device": device, "optimizer": "none"}
+    out.device = device
     out.graph, new_storage = build_graph(recorder, name, meta | constant_values(recorder), [], {})
     out.inputs = [None if s is None else new_storage[s] for s in declared]
     for form in [f for f in out.outputs if isinstance(f, Form)] + list(gradients.values()):
@@ -142,13 +145,20 @@ def capture_joint(module, args, name, pattern=None):
     return out
 
 
-def autocast_of(dtype):
-    return torch.autocast("cpu", dtype, enabled=dtype is not None)
+def device_of(args):
+    """Where the tensors are: the GPU, if one of them is on one."""
+    found = {str(arg.device) for arg in args if isinstance(arg, torch.Tensor)}
+    return next(iter(sorted(found - {"cpu"})), "cpu")
 
 
-def autocast_now():
-    """The type that ops on the CPU are lowered to; None: none."""
-    return torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None
+def autocast_of(dtype, device):
+    return torch.autocast(device.partition(":")[0], dtype, enabled=dtype is not None)
+
+
+def autocast_now(device):
+    """The type that ops on the device are lowered to; None: none."""
+    kind = device.partition(":")[0]
+    return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else None
 
 
 def _guess(forms):
@@ -172,10 +182,10 @@ def _with_copies(recorder, copies, first):
     return out
 
 
-def _hollow(tensor):
+def _hollow(tensor, device):
     """A tensor of the same form. What it is a part of does not matter."""
-    if tensor.device.type != "cpu":
-        raise CaptureError(f"a tensor is on {tensor.device}; expected cpu")
+    if str(tensor.device) != device or tensor.device.type not in ("cpu", "cuda"):
+        raise CaptureError(f"a tensor is on {tensor.device}; expected all on one device, the CPU or a GPU" + (f", as others on {device}" if str(tensor.device) != device else ""))
     if tensor.layout != torch.strided or type(tensor) not in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer):
         raise CaptureError(f"a tensor of class {type(tensor).__name__}, {tensor.layout}; expected plain dense tensors")
     return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")

@@ -8,13 +8,12 @@ from collections import OrderedDict
 
 import torch
 
-from . import _core
 from .capture_errors import CaptureError
-from .compile_capture import Form, autocast_now, autocast_of, capture_joint
+from .compile_capture import Form, autocast_now, autocast_of, capture_joint, device_of
 from .step_arguments import ASSUMED_LINKS, bandwidth, budget_text
 from .step_plan import BudgetError, make_plan
 from .step_profile import profile
-from .stepping import make_engine, tell
+from .stepping import NO_LIMIT, make_engine, make_pool, tell
 
 _MOST_PLANS = 8  # of different shapes, kept at a time
 _OPTIONS = {"budget": None, "policy": "home", "link": None, "measure": True, "pieces": 1}
@@ -52,21 +51,18 @@ class Job:
             raise ValueError(f"pieces {self.most!r}: expected a number from 1 on")
         self.link = bandwidth(chosen["link"])
         budget = chosen["budget"]
-        self.text = budget_text("1000%" if budget is None else budget)  # memory is taken as it is used
-        self.shared = not self.text.endswith("%")
+        self.text = None if budget is None else budget_text(budget)
+        self.shared = self.text is not None and not self.text.endswith("%")
         self.pieces = []
         self.largest = 0  # budget of a graph that trains
         self._slots = []  # of a budget in bytes: as many as there are pieces
         self._lock = threading.Lock()
 
-    def share(self, trains):
+    def share(self, trains, device):
         """What one graph gets. Percentages are of trainings: a graph without a backward pass gets as much as they do."""
         if self.shared:
             return _bytes_of(self.text) // self.most
-        return self.text if trains else self.largest or "100%"
-
-    def pool(self, capacity):
-        return _core.Pool(capacity, float(self.link or 0), float(self.link or 0))
+        return (self.text or NO_LIMIT[device[:4]]) if trains else self.largest or "100%"
 
     def take(self, prepared):
         """A place to run in, which nobody else uses until it is given back."""
@@ -74,12 +70,13 @@ class Job:
             if not self.shared:
                 slot = next((s for s in prepared.slots if s.user is None), None)
                 if slot is None:
-                    slot = Slot(self.pool(prepared.planned.said["budget_bytes"]))
+                    slot = Slot(make_pool(prepared.planned.said["budget_bytes"], prepared.joint.device, self.link))
                     prepared.slots.append(slot)
             else:
-                slot = next((s for s in self._slots if s.user is None), None)
+                device = prepared.joint.device
+                slot = next((s for s in self._slots if s.user is None and s.pool.device == device), None)
                 if slot is None and len(self._slots) < self.most:
-                    slot = Slot(self.pool(self.share(True)))
+                    slot = Slot(make_pool(self.share(True, device), device, self.link))
                     self._slots.append(slot)
                 if slot is None:
                     raise BudgetError(self._refusal(prepared.piece), None)
@@ -164,11 +161,12 @@ class Prepared:
         job, self.piece, self.slots = piece.job, piece, []
         tell(f"capturing {piece.name}")
         self.joint = capture_joint(piece.module, args, piece.name, pattern)
-        self.measured = profile(self.joint.graph, lambda done, of: tell(f"measuring ops: {done} of {of}")) if job.measure else None
+        device = self.joint.device
+        self.measured = profile(self.joint.graph, lambda done, of: tell(f"measuring ops: {done} of {of}"), device=device) if job.measure else None
         tell("planning")
         graph = self.measured.graph if self.measured else self.joint.graph
         trains = self.joint.pattern is not None
-        self.planned = make_plan(graph, job.share(trains), job.policy, job.link or ASSUMED_LINKS["cpu"])
+        self.planned = make_plan(graph, job.share(trains, device), job.policy, job.link or ASSUMED_LINKS[device[:4]])
         if trains:
             job.largest = max(job.largest, self.planned.said["budget_bytes"])
         self.inputs = [s for s in self.joint.inputs if s is not None]  # by tensor among the arguments
@@ -247,8 +245,8 @@ class _Run(torch.autograd.Function):
     def forward(ctx, prepared, key, *tensors):
         prepared.check(tensors)
         ctx.prepared, ctx.key = prepared, key
-        ctx.autocast = autocast_now()
-        ctx.random = torch.get_rng_state()
+        ctx.autocast = autocast_now(prepared.joint.device)
+        ctx.random = _random(prepared.joint.device)
         ctx.before = [tensors[place].clone() for place in prepared.mutated]
         lease = Lease(prepared)
         try:
@@ -275,7 +273,7 @@ class _Run(torch.autograd.Function):
             raise RuntimeError("backward a second time through a graph of backend 'ebbtide': what it needs was let go; retain_graph is not supported")
         lease, ctx.lease = ctx.lease, None
         given = [g for g, form in zip(given, prepared.outputs) if form.requires_grad]
-        pattern = autocast_now(), tuple(None if g is None else g.stride() for g in given)
+        pattern = autocast_now(prepared.joint.device), tuple(None if g is None else g.stride() for g in given)
         try:
             if pattern != prepared.joint.pattern:
                 lease.end()
@@ -298,13 +296,14 @@ def _again(ctx, tensors, pattern):
     piece = ctx.prepared.piece
     piece.learn(ctx.key, pattern)
     args = piece_arguments(ctx.key, tensors)
-    with torch.enable_grad(), autocast_of(ctx.autocast):
+    device = ctx.prepared.joint.device
+    with torch.enable_grad(), autocast_of(ctx.autocast, device):
         prepared = piece.prepare(ctx.key, args, pattern)
     lease = Lease(prepared)
     now = [tensors[place].clone() for place in prepared.mutated]
-    random = torch.get_rng_state()
+    random = _random(device)
     _put_back(prepared, tensors, ctx.before)
-    torch.set_rng_state(ctx.random)
+    _set_random(ctx.random, device)
     try:
         _forward(prepared, lease, tensors)
     except BaseException:
@@ -312,14 +311,23 @@ def _again(ctx, tensors, pattern):
         raise
     finally:
         _put_back(prepared, tensors, now)
-        torch.set_rng_state(random)
+        _set_random(random, device)
     return prepared, lease
 
 
 def _key(args):
     """What a capture depends on."""
     forms = tuple((tuple(a.shape), a.stride(), a.dtype, a.requires_grad, type(a)) if isinstance(a, torch.Tensor) else a for a in args)
-    return forms, torch.is_grad_enabled(), autocast_now()
+    device = device_of(args)
+    return forms, torch.is_grad_enabled(), autocast_now(device), device
+
+
+def _random(device):
+    return torch.get_rng_state() if device == "cpu" else torch.cuda.get_rng_state(device)
+
+
+def _set_random(state, device):
+    torch.set_rng_state(state) if device == "cpu" else torch.cuda.set_rng_state(state, device)
 
 
 def piece_arguments(key, tensors):

@@ -18,7 +18,7 @@ from .step_report import Report
 from .step_state import State, StateChanged
 from .torch_library import library
 
-_NO_LIMIT = {"cpu": "1000%", "cuda": "110%"}  # the CPU's memory is taken as it is used
+NO_LIMIT = {"cpu": "1000%", "cuda": "110%"}  # the CPU's memory is taken as it is used
 _MOST_PLANS = 8  # of different shapes, kept at a time
 _REHEARSALS = 3
 
@@ -39,7 +39,7 @@ class Step:
         self._loss_fn, self._optimizer, self._policy = loss_fn, optimizer, policy
         self._autocast, self._swap_state, self._measure, self._note = autocast, swap_state, measure, note or tell
         self._link, self._pinned_limit = bandwidth(link), -1 if pinned_limit is None else pinned_limit
-        self._budget = budget_text(_NO_LIMIT[self._device[:4]] if budget is None else budget)
+        self._budget = budget_text(NO_LIMIT[self._device[:4]] if budget is None else budget)
         self._pool = None
         self._plans = OrderedDict()  # key -> Prepared
         self._current = None
@@ -111,11 +111,6 @@ class Step:
         if prepared is self._current:
             self.close()
 
-    def _make_pool(self, size):
-        if self._device != "cpu":
-            return _core.Pool.cuda(size, torch.device(self._device).index, self._pinned_limit)
-        return _core.Pool(size, float(self._link or 0), float(self._link or 0))
-
     def _plan(self, graph, budget):
         return make_plan(graph, budget, self._policy, self._link or ASSUMED_LINKS[self._device[:4]], swap_state=self._swap_state)
 
@@ -139,7 +134,7 @@ class Step:
         self._note("planning")
         planned = self._plan(graph, budget)
         if self._pool is None:
-            self._pool = self._make_pool(planned.said["budget_bytes"])
+            self._pool = make_pool(planned.said["budget_bytes"], self._device, self._link, self._pinned_limit)
         if measured and not measured.rehearsed:
             self._note("rehearsing")
             self.close()  # the pool is needed for it
@@ -195,6 +190,13 @@ def tell(text):
     """Progress, on one line of a terminal; nothing ends it."""
     if sys.stderr.isatty():
         print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
+
+
+def make_pool(size, device, link=None, pinned_limit=-1):
+    """Memory for steps to run in. `link`: bytes per second, on the CPU."""
+    if device != "cpu":
+        return _core.Pool.cuda(size, torch.device(device).index, pinned_limit)
+    return _core.Pool(size, float(link or 0), float(link or 0))
 
 
 def make_engine(planned, measured, pool):

@@ -209,3 +209,29 @@ def test_without_a_gpu_it_says_so():
         [sys.executable, "-c", "import torch, ebbtide; m = torch.nn.Linear(2, 2); ebbtide.step(m, None, torch.optim.SGD(m.parameters()), torch.ones(1, 2), "
          "budget=None, device='cuda')"], capture_output=True, text=True, env={**os.environ, "CUDA_VISIBLE_DEVICES": ""})
     assert result.returncode == 1 and "device 'cuda': PyTorch sees no GPU" in result.stderr
+
+
+def test_compiled_models_too(tmp_path):
+    """Backward runs on a thread of autograd's, and gradients and outputs are the user's memory."""
+    said, _ = run(
+        """
+        from ebbtide.compiling import reports
+        job = Cnn()
+        model = torch.compile(job.model, backend="ebbtide", options={"budget": "60%"})
+        for autocast in (False, True):
+            for _ in range(3):
+                job.optimizer.zero_grad()
+                with torch.autocast("cuda", torch.bfloat16, enabled=autocast):
+                    loss = F.cross_entropy(model(job.batch[0]), job.batch[1])
+                loss.backward()
+                job.optimizer.step()
+        torch.cuda.synchronize()
+        grads = all(p.grad is not None and p.grad.device.type == "cuda" for p in job.model.parameters())
+        print(json.dumps({"reports": reports(), "races": races(), "grads": grads, "loss": str(loss.device)}))
+        """,
+        tmp_path,
+    )
+    assert said["races"] == 0 and said["grads"] and said["loss"] == "cuda:0"
+    for report in said["reports"]:
+        assert report["peak_bytes"] <= report["budget_bytes"] <= 0.6 * report["plain_peak_bytes"]
+        assert report["copied_out_bytes"] > 0 or report["recompute_ns"] > 0
