@@ -31,6 +31,9 @@ constexpr std::int64_t kFewestWinogradChannels = 16;
 constexpr double kDepthwiseCompute = 0.15;
 constexpr double kDepthwiseMemory = 0.50;
 
+// Elements that one thread of a pointwise or reducing kernel takes on: one load of 16 bytes of float32.
+constexpr double kElementsPerThread = 4;
+
 // What is only written, though it is among the inputs.
 bool OverwritesUnread(std::string_view kind) {
   constexpr std::string_view kKinds[] = {"fill_",    "zero_",   "copy_",         "bernoulli_",
@@ -70,6 +73,23 @@ class Roofline {
       case OpFamily::kMatrixProduct: return std::max(memory, ProductSeconds());
       default: return std::max(memory, Flops() / PeakFlops(false, efficiency_));
     }
+  }
+
+  // Of the GPU's multiprocessors (for products: tiles, the mean over the rounds) or of the threads it holds (for all else)
+  // that are busy while the op's kernels run.
+  double Share() const {
+    double share = 1;
+    switch (family_) {
+      case OpFamily::kNothing: return 0;
+      case OpFamily::kConvolution:
+      case OpFamily::kConvolutionBackward: share = ConvolutionUtilisation(); break;
+      case OpFamily::kMatrixProduct: share = ProductUtilisation(); break;
+      default: {
+        const auto held = static_cast<double>(profile_.multiprocessors * profile_.threads_per_multiprocessor);
+        if (held > 0) share = Elements() / kElementsPerThread / held;
+      }
+    }
+    return std::clamp(share, 0.0, 1.0);
   }
 
   // Kernels that the op consists of, roughly: one for each of the gradients of a convolution.
@@ -146,19 +166,33 @@ class Roofline {
     return tiles / (std::ceil(tiles / processors) * processors);
   }
 
+  double ProductUtilisation() const {
+    if (op_.outputs.empty()) return 1;
+    const Dims& shape = graph_.tensor(op_.outputs[0]).shape;
+    if (shape.size() < 2) return 1;
+    const auto columns = static_cast<double>(shape[shape.size() - 1]);
+    const auto rows = static_cast<double>(shape[shape.size() - 2]);
+    double batch = 1;
+    for (std::size_t i = 0; i + 2 < shape.size(); ++i) batch *= static_cast<double>(shape[i]);
+    const double sum = Flops() / std::max(1.0, 2 * batch * rows * columns);
+    return Utilisation(batch, rows, columns, sum);
+  }
+
   double ProductSeconds() const {
     if (op_.outputs.empty()) return 0;
-    const Dims& shape = graph_.tensor(op_.outputs[0]).shape;
-    double utilisation = 1;
-    if (shape.size() >= 2) {
-      const auto columns = static_cast<double>(shape[shape.size() - 1]);
-      const auto rows = static_cast<double>(shape[shape.size() - 2]);
-      double batch = 1;
-      for (std::size_t i = 0; i + 2 < shape.size(); ++i) batch *= static_cast<double>(shape[i]);
-      const double sum = Flops() / std::max(1.0, 2 * batch * rows * columns);
-      utilisation = Utilisation(batch, rows, columns, sum);
-    }
-    return Flops() / (PeakFlops(false, efficiency_) * utilisation);
+    return Flops() / (PeakFlops(false, efficiency_) * ProductUtilisation());
+  }
+
+  // Of the largest of its tensors; of a multi-tensor op, of all it changes.
+  double Elements() const {
+    double most = 0, changed = 0;
+    const auto count = [&](TensorId id) {
+      return std::min(static_cast<double>(ElementCount(graph_.tensor(id).shape).value_or(0)), 1e18);
+    };
+    for (const TensorId id : op_.inputs) most = std::max(most, count(id));
+    for (const TensorId id : op_.outputs) most = std::max(most, count(id));
+    for (const TensorId id : op_.mutated) changed += count(id);
+    return std::max(most, changed);
   }
 
   struct Convolution {
@@ -202,6 +236,19 @@ class Roofline {
     return convolution;
   }
 
+  // Backward is one product per gradient; that of the weight is a long sum, which fills the GPU.
+  double ConvolutionUtilisation(const Convolution& convolution) const {
+    const Dims& weight = *convolution.weight;
+    const bool backward = family_ == OpFamily::kConvolutionBackward;
+    const double rows = convolution.images * (backward ? convolution.in_positions : convolution.out_positions);
+    const auto columns = static_cast<double>(backward ? weight[1] : weight[0]) / (backward ? 1 : convolution.groups);
+    return Utilisation(convolution.groups, rows, columns, 0);
+  }
+  double ConvolutionUtilisation() const {
+    const auto convolution = DescribeConvolution();
+    return convolution ? ConvolutionUtilisation(*convolution) : 1;
+  }
+
   double ConvolutionSeconds() const {
     const double peak = PeakFlops(true, efficiency_);
     const auto convolution = DescribeConvolution();
@@ -212,10 +259,7 @@ class Roofline {
       return std::max(Flops() / (profile_.float32_flops * kDepthwiseCompute),
                       Traffic(1) / (profile_.memory_bandwidth * kDepthwiseMemory));
     }
-    // Backward is one product per gradient; that of the weight is a long sum, which fills the GPU.
-    const double rows = convolution->images * (backward ? convolution->in_positions : convolution->out_positions);
-    const auto columns = static_cast<double>(backward ? weight[1] : weight[0]) / (backward ? 1 : convolution->groups);
-    const double utilisation = Utilisation(convolution->groups, rows, columns, 0);
+    const double utilisation = ConvolutionUtilisation(*convolution);
     const double direct = Flops() / (peak * utilisation);
     const bool winograd = options_.winograd && ArithmeticType() == DType::kFloat32 && !UsesTf32(true) &&
                           convolution->plain && convolution->groups == 1 && weight.size() == 4 && weight[2] == 3 &&
@@ -264,6 +308,14 @@ Nanos ModelledTime(const TrainingGraph& graph, const Op& op, const DeviceProfile
   // Sums of times over a graph stay within 64 bits.
   constexpr double kLongest = 1e15;
   return std::isfinite(nanos) ? std::llround(std::min(nanos, kLongest)) : static_cast<Nanos>(kLongest);
+}
+
+GpuUse UseOf(const TrainingGraph& graph, const Op& op, const DeviceProfile& profile) {
+  if (IsView(graph, op)) return {};
+  const OpTimeOptions options;
+  const Roofline roofline(graph, op, profile, options);
+  return {.share = roofline.Share(),
+          .launch = std::llround(roofline.Launches() * static_cast<double>(profile.launch_latency))};
 }
 
 std::vector<Nanos> OpTimes(const TrainingGraph& graph, const DeviceProfile& profile, const OpTimeOptions& options) {

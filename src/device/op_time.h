@@ -54,6 +54,13 @@ struct OpTimeOptions {
 Nanos ModelledTime(const TrainingGraph& graph, const Op& op, const DeviceProfile& profile,
                    const OpTimeOptions& options = {});
 
+// What an op leaves to others while it runs.
+struct GpuUse {
+  double share = 0;  // of the GPU that its kernels keep busy: their blocks over those the GPU holds, at most 1
+  Nanos launch = 0;  // of its time, the part in which nothing of it is on the GPU yet
+};
+GpuUse UseOf(const TrainingGraph& graph, const Op& op, const DeviceProfile& profile);
+
 // Its own time where it has one.
 inline Nanos OpTime(const TrainingGraph& graph, const Op& op, const DeviceProfile& profile) {
   return op.time > 0 ? op.time : ModelledTime(graph, op, profile);

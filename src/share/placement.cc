@@ -1,0 +1,296 @@
+#include "share/placement.h"
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+
+#include "alloc/packing.h"
+#include "sim/simulate.h"
+
+namespace ebbtide::share {
+namespace {
+
+using alloc::PackItem;
+using Order = std::vector<std::uint32_t>;
+
+// Items one after the other, each at the lowest address at which nothing placed before lives during its life.
+std::vector<Bytes> LowestFit(const std::vector<PackItem>& items, const Order& order) {
+  std::vector<Bytes> offsets(items.size(), 0);
+  struct Placed {
+    Bytes begin, end;
+    std::int64_t from, to;
+  };
+  std::vector<Placed> placed;  // by their begin
+  placed.reserve(items.size());
+  for (const std::uint32_t i : order) {
+    const PackItem& item = items[i];
+    Bytes at = 0;
+    for (const Placed& other : placed) {
+      if (other.begin >= at + item.size) {
+        // Nothing that begins further up is in the way, and what lies below `at` was passed.
+        break;
+      }
+      if (other.end > at && other.from < item.to && item.from < other.to) at = other.end;
+    }
+    offsets[i] = at;
+    if (item.size == 0) continue;
+    const Placed mine{at, at + item.size, item.from, item.to};
+    placed.insert(std::ranges::upper_bound(placed, at, {}, &Placed::begin), mine);
+  }
+  return offsets;
+}
+
+class Search {
+ public:
+  Search(const std::vector<PackItem>& items, std::int64_t steps, const std::vector<Nanos>& times, Bytes alignment)
+      : items_(items), times_(times), alignment_(alignment), live_(steps + 1, 0) {
+    for (const PackItem& item : items) live_[item.from] += item.size, live_[item.to] -= item.size;
+    std::partial_sum(live_.begin(), live_.end(), live_.begin());
+    live_.pop_back();
+    peak_step_ = live_.empty() ? 0 : std::ranges::max_element(live_) - live_.begin();
+  }
+
+  std::vector<Bytes> Run(Bytes enough) {
+    // Storages that are made after the peak and live on while the tide ebbs (gradients) keep the height up if they
+    // lie on top, and raise the peak if they lie at the bottom: as many go to the bottom as there is room for.
+    Order late;
+    for (std::uint32_t i = 0; i < items_.size(); ++i) {
+      if (items_[i].from > peak_step_ && items_[i].to - items_[i].from > kShortLife) late.push_back(i);
+    }
+    std::ranges::stable_sort(late, [&](auto a, auto b) { return items_[a].from < items_[b].from; });
+    const auto with_bottom = [&](std::size_t count) {
+      return Try(Order(late.begin(), late.begin() + static_cast<std::ptrdiff_t>(count)), enough);
+    };
+    std::size_t low = 0, high = late.size() + 1;
+    for (int quarter = 0; quarter <= 4; ++quarter) {
+      const std::size_t count = late.size() * static_cast<std::size_t>(quarter) / 4;
+      (with_bottom(count) <= enough ? low : high) = count;
+      if (high == count) break;
+    }
+    for (int round = 0; round < kRounds && low + 1 < high; ++round) {
+      const std::size_t count = (low + high) / 2;
+      (with_bottom(count) <= enough ? low : high) = count;
+    }
+    if (best_height_ > enough) TryPack(enough);
+    return best_;
+  }
+
+ private:
+  static constexpr std::int64_t kShortLife = 8;  // steps
+  static constexpr int kRounds = 5;
+  static constexpr int kRepairs = 3;
+
+  // What is alive at the peak lies in the order in which it ends, the last at the bottom; then what ends before the
+  // peak or begins after it.
+  Order OrderFor(const Order& bottom, std::int64_t peak) const {
+    std::vector<int> rank(items_.size(), 2);
+    for (std::uint32_t i = 0; i < items_.size(); ++i) {
+      if (items_[i].from <= peak && peak < items_[i].to) rank[i] = 1;
+    }
+    for (const std::uint32_t i : bottom) rank[i] = 0;
+    Order order(items_.size());
+    std::iota(order.begin(), order.end(), 0u);
+    std::ranges::stable_sort(order, [&](std::uint32_t a, std::uint32_t b) {
+      if (rank[a] != rank[b]) return rank[a] < rank[b];
+      const PackItem &x = items_[a], &y = items_[b];
+      if (rank[a] < 2) return x.to != y.to ? x.to > y.to : x.from < y.from;
+      const bool x_before = x.to <= peak, y_before = y.to <= peak;
+      if (x_before != y_before) return x_before;
+      // The longer lives first, on either side.
+      const std::int64_t x_life = x.to - x.from, y_life = y.to - y.from;
+      if (x_life != y_life) return x_life > y_life;
+      return x.size > y.size;
+    });
+    return order;
+  }
+
+  Bytes Try(const Order& bottom, Bytes enough) {
+    std::int64_t peak = peak_step_;
+    Bytes least = 0;
+    for (int repair = 0; repair < kRepairs; ++repair) {
+      const std::vector<Bytes> offsets = LowestFit(items_, OrderFor(bottom, peak));
+      const Bytes height = Consider(offsets, enough);
+      least = repair == 0 ? height : std::min(least, height);
+      if (height <= enough) break;
+      // Where it is highest is what has to be placed first.
+      const std::vector<Bytes> heights = Heights(offsets);
+      const std::int64_t highest = std::ranges::max_element(heights) - heights.begin();
+      if (highest == peak) break;
+      peak = highest;
+    }
+    return least;
+  }
+
+  void TryPack(Bytes enough) {
+    const alloc::Packing packing =
+        alloc::Pack(items_, {.capacity = enough, .alignment = alignment_, .evaluations = 2000});
+    Consider(packing.offsets, enough);
+  }
+
+  std::vector<Bytes> Heights(const std::vector<Bytes>& offsets) const {
+    std::vector<Bytes> heights(live_.size(), 0);
+    for (std::size_t i = 0; i < items_.size(); ++i) {
+      for (std::int64_t step = items_[i].from; step < items_[i].to; ++step) {
+        heights[step] = std::max(heights[step], offsets[i] + items_[i].size);
+      }
+    }
+    return heights;
+  }
+
+  // Keeps it if it is better: within `enough` the one with the least height over time, else the lowest.
+  Bytes Consider(const std::vector<Bytes>& offsets, Bytes enough) {
+    const std::vector<Bytes> heights = Heights(offsets);
+    Bytes height = 0;
+    double area = 0;
+    for (std::size_t step = 0; step < heights.size(); ++step) {
+      height = std::max(height, heights[step]);
+      area += static_cast<double>(heights[step]) * static_cast<double>(times_[step]);
+    }
+    const bool better = best_.empty() || (height <= enough && best_height_ <= enough
+                                              ? area < best_area_
+                                              : height < best_height_ || (height == best_height_ && area < best_area_));
+    if (better) best_ = offsets, best_height_ = height, best_area_ = area;
+    return height;
+  }
+
+  const std::vector<PackItem>& items_;
+  const std::vector<Nanos>& times_;
+  const Bytes alignment_;
+  std::vector<Bytes> live_;
+  std::int64_t peak_step_ = 0;
+  std::vector<Bytes> best_;
+  Bytes best_height_ = 0;
+  double best_area_ = 0;
+};
+
+// The lane's storages and workspaces: those of the stays in their order, then those of the steps that have one.
+std::vector<PackItem> ItemsOf(const sim::Workload& workload, const Placement& placement,
+                              const std::vector<Bytes>& workspace) {
+  std::vector<PackItem> items;
+  for (std::size_t i = 0; i < placement.schedule.stays.size(); ++i) {
+    const sim::Stay& stay = placement.schedule.stays[i];
+    if (!placement.is_state[i]) items.push_back({stay.from, stay.to, workload.bytes[stay.storage]});
+  }
+  for (std::size_t k = 0; k < workspace.size(); ++k) {
+    if (workspace[k] > 0)
+      items.push_back({static_cast<std::int64_t>(k), static_cast<std::int64_t>(k) + 1, workspace[k]});
+  }
+  return items;
+}
+
+void FillProfile(const std::vector<PackItem>& items, const std::vector<Bytes>& offsets, Placement& out) {
+  const std::size_t steps = out.schedule.steps.size();
+  out.live.assign(steps, 0), out.heights.assign(steps, 0), out.after.assign(steps, 0), out.crossing.assign(steps, 0);
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    for (std::int64_t step = items[i].from; step < items[i].to; ++step) {
+      const Bytes top = offsets[i] + items[i].size;
+      out.live[step] += items[i].size;
+      out.heights[step] = std::max(out.heights[step], top);
+      if (step + 1 == items[i].to) continue;
+      out.crossing[step] += items[i].size;
+      out.after[step] = std::max(out.after[step], top);
+    }
+  }
+  out.height = steps == 0 ? 0 : *std::ranges::max_element(out.heights);
+  out.live_peak = steps == 0 ? 0 : *std::ranges::max_element(out.live);
+}
+
+}  // namespace
+
+sim::Schedule PlainSchedule(const sim::Workload& workload) {
+  const auto ops = static_cast<sim::Index>(workload.ops());
+  sim::Schedule out;
+  out.steps.resize(ops);
+  std::iota(out.steps.begin(), out.steps.end(), sim::Index{0});
+  for (sim::Index s = 0; s < workload.storages(); ++s) {
+    const bool present = workload.born[s] == sim::kNone, stays = workload.last_reference[s] == sim::kNone;
+    out.stays.push_back({.storage = s,
+                         .from = present ? 0 : workload.born[s],
+                         .to = stays ? ops : workload.last_reference[s] + 1,
+                         .begin = present ? sim::Begin::kPresent : sim::Begin::kCompute,
+                         .end = stays ? sim::End::kStays : sim::End::kFree});
+  }
+  std::ranges::sort(out.stays, [](const sim::Stay& a, const sim::Stay& b) {
+    return a.from != b.from ? a.from < b.from : a.storage < b.storage;
+  });
+  return out;
+}
+
+Placement PlaceInLane(const sim::Workload& workload, sim::Schedule schedule, Bytes enough) {
+  Placement out;
+  out.schedule = std::move(schedule);
+  for (sim::Stay& stay : out.schedule.stays) {
+    const bool is_state = stay.begin == sim::Begin::kPresent || stay.end == sim::End::kStays;
+    out.is_state.push_back(is_state);
+    if (!is_state) continue;
+    stay.address = out.state;
+    out.state += workload.bytes[stay.storage];
+  }
+  const std::vector<Bytes> workspace = sim::StepWorkspace(workload, out.schedule);
+  const std::vector<PackItem> items = ItemsOf(workload, out, workspace);
+  std::vector<Nanos> times;
+  for (const sim::Index op : out.schedule.steps) times.push_back(workload.time[op]);
+  const auto steps = static_cast<std::int64_t>(out.schedule.steps.size());
+  const std::vector<Bytes> offsets =
+      items.empty() ? std::vector<Bytes>{} : Search(items, steps, times, workload.alignment).Run(enough);
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < out.schedule.stays.size(); ++i) {
+    if (!out.is_state[i]) out.schedule.stays[i].address = offsets[next++];
+  }
+  out.schedule.workspace_address.assign(out.schedule.steps.size(), -1);
+  for (std::size_t k = 0; k < workspace.size(); ++k) {
+    if (workspace[k] > 0) out.schedule.workspace_address[k] = offsets[next++];
+  }
+  FillProfile(items, offsets, out);
+  return out;
+}
+
+Status CheckPlacement(const sim::Workload& workload, const Placement& placement) {
+  struct Block {
+    std::int64_t from, to;
+    Bytes begin, end;
+    bool is_state;
+  };
+  std::vector<Block> blocks;
+  const sim::Schedule& schedule = placement.schedule;
+  for (std::size_t i = 0; i < schedule.stays.size(); ++i) {
+    const sim::Stay& stay = schedule.stays[i];
+    // State is there in every iteration: for all of the time.
+    const bool is_state = placement.is_state[i];
+    const std::int64_t from = is_state ? 0 : stay.from, to = is_state ? std::int64_t(schedule.steps.size()) : stay.to;
+    blocks.push_back({from, to, stay.address, stay.address + workload.bytes[stay.storage], is_state});
+  }
+  const std::vector<Bytes> workspace = sim::StepWorkspace(workload, schedule);
+  for (std::size_t k = 0; k < workspace.size(); ++k) {
+    const Bytes at = schedule.workspace_address[k];
+    const auto step = static_cast<std::int64_t>(k);
+    if (workspace[k] > 0) blocks.push_back({step, step + 1, at, at + workspace[k], false});
+  }
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    const Block& a = blocks[i];
+    if (a.begin < 0 || a.end > (a.is_state ? placement.state : placement.height)) {
+      return Fail("block {} of [{}, {}) lies outside its memory", i, a.begin, a.end);
+    }
+    for (std::int64_t step = a.from; step < a.to && !a.is_state; ++step) {
+      if (a.end > placement.heights[step]) return Fail("block {} reaches above the height at step {}", i, step);
+    }
+    for (std::size_t j = 0; j < i; ++j) {
+      const Block& b = blocks[j];
+      const bool together = a.is_state == b.is_state && a.from < b.to && b.from < a.to;
+      if (together && a.begin < b.end && b.begin < a.end) return Fail("blocks {} and {} share bytes", j, i);
+    }
+  }
+  return {};
+}
+
+PlacementCost CostOf(const Placement& placement, const std::vector<Nanos>& times) {
+  double height = 0, live = 0;
+  for (std::size_t step = 0; step < placement.heights.size(); ++step) {
+    height += static_cast<double>(placement.heights[step]) * static_cast<double>(times[step]);
+    live += static_cast<double>(placement.live[step]) * static_cast<double>(times[step]);
+  }
+  if (live <= 0 || placement.live_peak <= 0) return {};
+  return {static_cast<double>(placement.height) / static_cast<double>(placement.live_peak), height / live};
+}
+
+}  // namespace ebbtide::share
