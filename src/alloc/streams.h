@@ -25,6 +25,10 @@ class Streams {
   bool Reached(const Event& event) const {
     return event.stream.index() >= states_.size() || states_[event.stream.index()].finished >= event.position;
   }
+  // The last position of the stream that is reached.
+  std::int64_t finished(StreamId stream) const {
+    return stream.index() < states_.size() ? states_[stream.index()].finished : 0;
+  }
   // The device has got this far.
   void Finish(const Event& event) {
     State& state = At(event.stream);

@@ -1,5 +1,5 @@
 // The tide allocator: one range of memory for all streams, in which what one stream frees serves the others as soon as
-// the free is scheduled.
+// the free is scheduled   ◀ its parts: tide_device.h, tide_chunks.h, tide_bins.h, tide_spans.h, tide_quotas.h
 //
 // A free chunk knows its last uses as points in the work of streams. A request is met by a chunk of one of these
 // classes:
@@ -8,120 +8,192 @@
 //   completed     the device has finished with it
 //   scheduled     the requesting stream is made to wait for exactly those uses
 //   grown         more memory is taken from the device, no more than adjacent free chunks leave to take
-// The first three cost no time: the smallest chunk of them that is large enough is taken. Then the smallest of the
-// fourth, also one made of neighbours. Nothing ever waits on the host. Chunks that touch are joined where they are of
-// one stream or finished; each part keeps its own uses. Requests up to 1 MiB have a range of their own, so that small
-// ones which live long do not cut the large ones' memory.
+//
+// Fit: the first three cost no time, so the smallest chunk of them that is large enough is taken, of equals the first
+// class; of ordered ones a few are looked at. Then the smallest scheduled one, then the smallest made of neighbours of
+// several streams, then the growth that takes least. The request gets the low end; the rest stays free. A request of
+// 64 MiB or more does not break what was one block of four times its size or more, unless the device refuses growth:
+// the next large request would find no place. Growth first moves pages that are free and finished, as long as that is
+// less than was ever reserved. Chunks that touch are joined where they are of one stream or finished; each part keeps
+// its own uses. Requests up to 1 MiB have a range of their own, so that small ones which live long do not cut the large
+// ones' memory.
+//
+// The host waits for the device in one case alone: before a request would fail. When the device refuses memory, whole
+// pages that are free and finished are given back, and what was mapped for the request is unmapped again.
 #pragma once
 
 #include <array>
 #include <deque>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <unordered_map>
 #include <vector>
 
 #include "alloc/allocator.h"
-#include "alloc/free_set.h"
+#include "alloc/tide_bins.h"
+#include "alloc/tide_chunks.h"
+#include "alloc/tide_device.h"
+#include "alloc/tide_quotas.h"
+#include "alloc/tide_spans.h"
 
 namespace ebbtide::alloc {
 
+// All functions but usage() may be called by several threads at a time.
 class TideAllocator final : public Allocator {
  public:
   enum Class { kSameStream, kOrdered, kCompleted, kScheduled, kGrown, kClasses };
 
-  TideAllocator(DeviceMemory& device, Streams& streams) : device_(&device), streams_(&streams) {}
+  // Counted of the whole allocator and of each job.
+  struct Counts {
+    std::array<std::int64_t, kClasses> met{};  // requests by the class that met them
+    std::array<Bytes, kClasses> met_bytes{};
+    Bytes allocated = 0, allocated_peak = 0;
+    std::int64_t waits = 0;          // of a stream for another, by our doing
+    std::int64_t out_of_memory = 0;  // requests that failed
+  };
+  struct JobCounts : Counts {
+    Quota quota;
+    Bytes charged = 0;  // pages, see TideQuotas
+  };
+  struct Statistics : Counts {
+    Bytes reserved = 0, reserved_peak = 0;
+    Bytes given_back = 0;         // in all
+    std::int64_t host_waits = 0;  // times that the host waited for the device
+    std::map<JobId, JobCounts> jobs;
+  };
 
-  std::optional<Block> Allocate(Bytes bytes, StreamId stream) override;
+  // As a model, for replays; and on a device of any kind. Both are the caller's and outlive it.
+  TideAllocator(DeviceMemory& device, Streams& streams);
+  explicit TideAllocator(TideDevice& device) : device_(&device) {}
+
+  std::optional<Block> Allocate(Bytes bytes, StreamId stream) override { return Allocate(bytes, stream, JobId()); }
+  // For a job; an invalid id: for none. nullopt also where the job's quota does not allow it.
+  std::optional<Block> Allocate(Bytes bytes, StreamId stream, JobId job);
   void Free(BlockId block) override;
   void RecordStream(BlockId block, StreamId stream) override;
+  // Gives whole free pages back to the device, finished ones; the host does not wait.
   void EmptyCache() override;
   const Usage& usage() const override { return usage_; }
+  // Of a model alone.
   std::unique_ptr<Allocator> CloneOnto(DeviceMemory& device, Streams& streams) const override;
 
   // The stream has waited for the event, by the program's doing.
   void Ordered(StreamId stream, const Event& event);
 
-  // How many requests each class met, and how often a stream was made to wait.
-  const std::array<std::int64_t, kClasses>& met() const { return met_; }
-  std::int64_t waits() const { return waits_; }
+  // What the allocator may take in all; what a job is guaranteed and may have. Refused, with the reason, where the
+  // guarantees and what is in use would not fit together. Without any there are no limits but the device's.
+  Status SetCapacity(Bytes capacity);
+  Status SetQuota(JobId job, const Quota& quota);
+
+  Statistics statistics() const;
+  std::array<std::int64_t, kClasses> met() const { return statistics().met; }
+  std::int64_t waits() const { return statistics().waits; }
+
+  // Whether all its structures agree, for tests: looks at everything.
+  bool IsValid() const;
 
  private:
-  using Index = std::int32_t;
-  static constexpr Index kNone = -1;
-  static constexpr std::size_t kClean = 0, kMixed = 1, kFirstStream = 2;  // free sets of a range
+  using Index = TideChunks::Index;
+  using Chunk = TideChunks::Chunk;
+  using State = TideChunks::State;
+  static constexpr Index kNone = TideChunks::kNone;
+  static constexpr std::uint16_t kClean = 0, kMixed = 1, kFirstStream = 2;  // sets of a range
 
-  // Bytes of a free chunk that were last used together.
-  struct Part {
-    Bytes bytes = 0;
-    std::vector<Event> uses;
-  };
-  struct Chunk {
-    Address address = 0;
-    Bytes size = 0;
-    Index previous = kNone, next = kNone;  // in the range
-    std::uint32_t number = 0;              // changes when the chunk does
-    std::uint8_t range = 0;
-    bool allocated = false, mapped = true;
-    bool listed = false;       // among the empty chunks of its range
-    StreamId stream;           // it was allocated for
-    std::size_t set = kClean;  // while it is free
-    std::vector<Part> parts;   // while it is free and not clean, in order
+  // Copies are made of idle allocators.
+  struct Lock : std::mutex {
+    Lock() = default;
+    Lock(const Lock&) {}
   };
   struct Range {
     bool reserved = false;
-    std::vector<FreeSet> sets;          // clean, mixed, then one per stream
+    Index first = kNone;         // its chunk at the lowest address
+    std::vector<TideBins> sets;  // clean, mixed, then one per stream
+    TideSpans spans;
     std::map<Address, Index> unmapped;  // chunks without memory
   };
+  // A chunk to be looked at again when its stream has got that far.
   struct Waiting {
-    Event event;
+    std::int64_t position;
     Index chunk;
     std::uint32_t number;
+  };
+  struct Stream {
+    std::int64_t finished = 0;        // as far as the device was asked
+    std::int64_t needed = 0;          // by the request at hand
+    std::deque<Waiting> waiting;      // frees, in order
+    std::vector<std::int64_t> known;  // by other stream: how far it has waited
   };
   // Adjacent chunks that together are large enough, and what of them must come from the device.
   struct Run {
     Index first = kNone;
     Bytes to_map = 0;
   };
+  struct Request {
+    Bytes size = 0;
+    StreamId stream;
+    JobId job;
+    Range* range = nullptr;
+    Class met = kGrown;
+    bool may_break = false;  // a part of a chunk that is many times larger
+  };
 
-  Chunk& At(Index index) { return chunks_[static_cast<std::size_t>(index)]; }
-  const Chunk& At(Index index) const { return chunks_[static_cast<std::size_t>(index)]; }
-  Index NewChunk(const Chunk& like, Address address, Bytes size);
-  bool Reserve(std::uint8_t range);
-  // Leaves `size` bytes of the chunk, which is in no set; the rest becomes a chunk behind it, in none either.
-  Index SplitOff(Index index, Bytes size);
-  void Swallow(Index first, Index second);
+  Chunk& At(Index index) { return chunks_[index]; }
+  Stream& At(StreamId stream) {
+    if (stream.index() >= streams_.size()) streams_.resize(stream.index() + 1);
+    return streams_[stream.index()];
+  }
+  static JobId JobOf(const Chunk& chunk) {
+    return chunk.job < 0 ? JobId() : JobId(static_cast<std::size_t>(chunk.job));
+  }
+  bool IsOver(const Event& use) const { return streams_[use.stream.index()].finished >= use.position; }
 
-  // ---- Empty chunks: free ones are in a set, those without memory are not
-  void Put(Index index);
+  // ---- Free chunks (tide_free.cc): in a set and in the index of spans
+  void Put(Index index, State state);
   void Take(Index index);
-  std::size_t SetOf(Chunk& chunk);
+  void Judge(Index index);
+  bool MayJoin(Index index, Index other, State state) const;
   void Watch(Index index);
+  void Watch(StreamId stream, const Waiting& waiting);
   void Poll();
 
-  // ---- Meeting requests
-  bool IsOrdered(const Chunk& chunk, Bytes bytes, StreamId stream) const;
-  Index FindWithoutWait(Range& range, Bytes size, StreamId stream, Class& met);
-  Index FindScheduled(Range& range, Bytes size, StreamId stream);
-  std::vector<Index> EmptyChunks(const Range& range) const;
-  std::optional<Run> FindRun(const Range& range, Bytes size) const;
-  bool Map(const Run& run, Bytes size);
-  Block Hand(Index index, Bytes size, StreamId stream);
-  void WaitFor(const Chunk& chunk, Bytes bytes, StreamId stream);
-  void GiveBack();
+  // ---- Meeting requests (tide.cc)
+  bool Admits(const Request& request, Index index) const;
+  bool IsOrdered(Index index, const Request& request);
+  Index Find(Request& request);
+  Index FindOrdered(const Request& request, Index best);
+  Index FindScheduled(const Request& request) const;
+  void Know(StreamId stream, const Event& event);
+  std::int64_t WaitFor(Index index, const Request& request);
+  Block Hand(Index index, const Request& request);
+  Counts& CountsOf(JobId job);
+  void Count();
 
-  DeviceMemory* device_;
-  Streams* streams_;
+  // ---- Growing and giving back (tide_grow.cc)
+  bool Reserve(Range& range, bool large);
+  Index Grow(Request& request);
+  std::optional<Run> FindRun(const Request& request) const;
+  std::optional<Run> RunFrom(Index first, const Request& request, Bytes less_than) const;
+  std::optional<Run> FindFresh(const Request& request) const;
+  bool Map(const Run& run, Bytes size);
+  bool MovePages(Bytes bytes);
+  bool WaitForAll();
+  void GiveBack(Bytes at_least);
+
+  std::shared_ptr<TideDevice> model_;  // where it is one
+  TideDevice* device_;
+  mutable Lock lock_;
   Usage usage_;
-  std::vector<Chunk> chunks_;
-  std::vector<Index> unused_;
+  TideChunks chunks_;
   std::array<Range, 2> ranges_;                              // small, large
   std::unordered_map<Index, std::vector<StreamId>> others_;  // streams that use an allocated chunk beside its own
-  std::vector<std::deque<Waiting>> waiting_;                 // by stream: frees, in order
-  std::vector<std::vector<std::int64_t>> known_;             // by stream, by other stream: how far it has waited
-  std::array<std::int64_t, kClasses> met_{};
-  std::int64_t waits_ = 0;
+  std::vector<Stream> streams_;
+  TideQuotas quotas_;
+  std::vector<Counts> job_counts_;  // the first: of blocks without a job
+  std::int64_t host_waits_ = 0;
+  Bytes given_back_ = 0;
+  Bytes moved_ = 0;  // given back so that growth need not take more
 };
 
 }  // namespace ebbtide::alloc

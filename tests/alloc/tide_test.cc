@@ -232,6 +232,9 @@ TEST(Tide, NobodyGetsWhatAnotherStreamMayStillUse) {
       ASSERT_EQ(tide.usage().allocated, allocated);
       ASSERT_EQ(tide.usage().reserved, device.used());
       ASSERT_LE(allocated, device.used());
+      if (i % 8 == 0) {
+        ASSERT_TRUE(tide.IsValid());
+      }
       if (HasFailure()) return;
     }
     scheduled += tide.met()[TideAllocator::kScheduled];
@@ -240,7 +243,6 @@ TEST(Tide, NobodyGetsWhatAnotherStreamMayStillUse) {
     streams.FinishAll();
     tide.EmptyCache();
     ASSERT_EQ(device.used(), 0);
-    ASSERT_EQ(streams.host_waits(), 0);
   }
   EXPECT_GT(scheduled, 100);
   EXPECT_GT(ordered, 100);
