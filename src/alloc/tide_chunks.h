@@ -52,6 +52,9 @@ class TideChunks {
   const Chunk& operator[](Index index) const { return chunks_[static_cast<std::size_t>(index)]; }
   std::size_t size() const { return chunks_.size() - unused_.size(); }
   std::size_t slots() const { return chunks_.size(); }  // indices below; some are not in use
+  void Prefetch(Index index) const {
+    if (index != kNone) __builtin_prefetch(&(*this)[index]);
+  }
   bool Is(Index index, State state) const { return index != kNone && (*this)[index].state == state; }
 
   Index New(Address address, Bytes size, bool large);  // in hand
