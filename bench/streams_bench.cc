@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <deque>
 #include <filesystem>
@@ -94,7 +95,8 @@ int Run(std::size_t lag) {
   fmt::print("Peak of reserved over peak of used bytes, {} events in flight\n{:44} {:>5}", lag, "", "jobs");
   for (const std::string& model : models) fmt::print(" {:>18}", model);
   fmt::print("\n");
-  int worse = 0, cases = 0;
+  int worse = 0, worse_than_expandable = 0, cases = 0;
+  double logarithms = 0;
   std::vector<std::filesystem::path> files;
   for (const auto& entry : std::filesystem::directory_iterator(std::filesystem::path(data) / "torch-traces")) {
     if (entry.path().string().ends_with(".events.csv.gz")) files.push_back(entry.path());
@@ -109,21 +111,28 @@ int Run(std::size_t lag) {
         std::string name = file.filename().string();
         name = name.substr(0, name.find('.'));
         fmt::print("{:44} {:>5}", name, fmt::format("{}{}", count, shifted ? "s" : ""));
-        Bytes best = kTooLarge, tide = 0;
+        Bytes best = kTooLarge, expandable = 0, tide = 0;
         for (const std::string& model : models) {
           Bytes reserved = 0;
-          fmt::print(" {:18.3f}", Overhead(model, *trace, count, shifted, lag, reserved));
+          const double overhead = Overhead(model, *trace, count, shifted, lag, reserved);
+          fmt::print(" {:18.3f}", overhead);
           std::fflush(stdout);
-          if (model == "tide") tide = reserved;
           if (model == "pytorch" || model == "cuda-malloc-async" || model == "rmm") best = std::min(best, reserved);
+          if (model == "pytorch-expandable") expandable = reserved;
+          if (model != "tide") continue;
+          tide = reserved;
+          logarithms += std::log(overhead);
         }
         ++cases;
         worse += tide > best;
+        worse_than_expandable += tide > expandable;
         fmt::print(" {}\n", tide > best ? "more" : "");
       }
     }
   }
   fmt::print("tide takes more than the least of pytorch, cuda-malloc-async and rmm in {} of {} cases\n", worse, cases);
+  fmt::print("more than pytorch-expandable in {}; geometric mean {:.3f}\n", worse_than_expandable,
+             std::exp(logarithms / std::max(cases, 1)));
   return 0;
 }
 

@@ -79,4 +79,23 @@ def budget(limit):
     return Budget(limit)
 
 
-__all__ = ["budget", "capture", "estimate", "step"]
+def use_tide(capacity=None, device=0):
+    """Makes the tide allocator torch's allocator of CUDA memory, for the rest of the process: what one stream frees serves the others as
+    soon as the free is scheduled.
+
+    To be called before anything is allocated on the GPU. `capacity`, a number of bytes or a text as "10GiB", is the most that is taken of
+    the device; None: all there is. Returns an ebbtide.tide.Tide, with quotas of jobs and statistics. See docs/tide.md.
+    """
+    from .tide import use_tide as use
+
+    return use(capacity, device)
+
+
+def tide_pool():
+    """A torch.cuda.MemPool whose memory comes from the tide allocator. See docs/tide.md."""
+    from .tide import tide_pool as make
+
+    return make()
+
+
+__all__ = ["budget", "capture", "estimate", "step", "tide_pool", "use_tide"]

@@ -78,7 +78,7 @@ def build(path, compiler=(), device="cpu"):
         arguments += ["-isystem", str(headers)]
         if not (headers / "crt" / "host_defines.h").is_file():
             arguments += ["-isystem", str(_PACKAGE / "observer")]
-        libraries.append("-lc10_cuda")
+        libraries += ["-lc10_cuda", "-ltorch_cuda"]
     else:
         sources = [source for source in sources if not source.name.startswith("cuda_")]
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,78 @@
+// Blocks by address: what a free that knows nothing but the address needs. Open addressing, so that a call touches one
+// or two cache lines however many there are.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "alloc/allocator.h"
+
+namespace ebbtide::run {
+
+class BlockTable {
+ public:
+  void Insert(alloc::Address address, alloc::BlockId block) {
+    if (2 * (size_ + 1) > slots_.size()) Grow();
+    std::size_t at = Home(address);
+    while (slots_[at].address != 0) at = Next(at);
+    slots_[at] = {address, block};
+    ++size_;
+  }
+  // Invalid: there is none.
+  alloc::BlockId Find(alloc::Address address) const {
+    const std::size_t at = Locate(address);
+    return at < slots_.size() ? slots_[at].block : alloc::BlockId();
+  }
+  alloc::BlockId Remove(alloc::Address address) {
+    std::size_t gap = Locate(address);
+    if (gap >= slots_.size()) return {};
+    const alloc::BlockId block = slots_[gap].block;
+    --size_;
+    // What would not be found past the gap moves into it.
+    for (std::size_t at = Next(gap); slots_[at].address != 0; at = Next(at)) {
+      const std::size_t home = Home(slots_[at].address);
+      const bool stays = gap < at ? gap < home && home <= at : gap < home || home <= at;
+      if (stays) continue;
+      slots_[gap] = slots_[at];
+      gap = at;
+    }
+    slots_[gap] = {};
+    return block;
+  }
+  std::size_t size() const { return size_; }
+
+ private:
+  struct Slot {
+    alloc::Address address = 0;
+    alloc::BlockId block;
+  };
+
+  std::size_t Home(alloc::Address address) const {
+    return static_cast<std::size_t>((address >> 9) * 0x9e3779b97f4a7c15u >> shift_);
+  }
+  std::size_t Next(std::size_t at) const { return (at + 1) & (slots_.size() - 1); }
+  std::size_t Locate(alloc::Address address) const {
+    if (slots_.empty()) return 0;
+    std::size_t at = Home(address);
+    while (slots_[at].address != address) {
+      if (slots_[at].address == 0) return slots_.size();
+      at = Next(at);
+    }
+    return at;
+  }
+  void Grow() {
+    std::vector<Slot> old = std::exchange(slots_, std::vector<Slot>(slots_.empty() ? 1024 : 2 * slots_.size()));
+    shift_ = 64 - __builtin_ctzll(slots_.size());
+    size_ = 0;
+    for (const Slot& slot : old) {
+      if (slot.address != 0) Insert(slot.address, slot.block);
+    }
+  }
+
+  std::vector<Slot> slots_;
+  std::size_t size_ = 0;
+  int shift_ = 63;
+};
+
+}  // namespace ebbtide::run

@@ -1,0 +1,191 @@
+#include "run/tide_cuda.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+
+namespace ebbtide::run {
+namespace {
+
+using alloc::Address;
+using alloc::Event;
+using alloc::StreamId;
+
+constexpr Bytes kPage = alloc::DeviceMemory::kGranule;
+constexpr unsigned kEventWithoutTiming = 2;
+
+Result<CudaPages> Load() {
+  void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (!library) return Fail("device cuda: this machine has no CUDA driver (libcuda.so.1)");
+  CudaPages p{};
+  const char* missing = nullptr;
+  const auto find = [&](auto& function, const char* name) {
+    function = reinterpret_cast<std::decay_t<decltype(function)>>(dlsym(library, name));
+    if (!function && !missing) missing = name;
+  };
+  find(p.MemGetInfo, "cuMemGetInfo_v2");
+  find(p.MemAddressReserve, "cuMemAddressReserve");
+  find(p.MemCreate, "cuMemCreate");
+  find(p.MemMap, "cuMemMap");
+  find(p.MemSetAccess, "cuMemSetAccess");
+  find(p.MemUnmap, "cuMemUnmap");
+  find(p.MemRelease, "cuMemRelease");
+  find(p.EventQuery, "cuEventQuery");
+  if (missing) return Fail("device cuda: the CUDA driver has no {}; expected a newer one", missing);
+  p.phantom_released = reinterpret_cast<decltype(p.phantom_released)>(dlsym(RTLD_DEFAULT, "ebbtide_phantom_released"));
+  return p;
+}
+
+}  // namespace
+
+Result<const CudaPages*> LoadCudaPages() {
+  static const Result<CudaPages> pages = Load();
+  if (!pages) return tl::unexpected<Error>(pages.error());
+  return &*pages;
+}
+
+Result<std::unique_ptr<CudaTideDevice>> CudaTideDevice::Make(int ordinal) {
+  EBB_ASSIGN_OR_RETURN(const CudaPages* const pages, LoadCudaPages());
+  EBB_ASSIGN_OR_RETURN(std::shared_ptr<CudaPrimary> primary, CudaPrimary::Make(ordinal));
+  const CudaPrimary::Current current(*primary);
+  std::size_t free = 0, total = 0;
+  if (const int code = pages->MemGetInfo(&free, &total); code != 0) {
+    return Fail("device cuda:{}: cuMemGetInfo: {}", ordinal, primary->driver().NameOf(code));
+  }
+  return std::unique_ptr<CudaTideDevice>(
+      new CudaTideDevice(std::move(primary), pages, ordinal, static_cast<Bytes>(total)));
+}
+
+Bytes CudaTideDevice::free_memory() const {
+  std::size_t free = 0, total = 0;
+  return pages_.MemGetInfo(&free, &total) == 0 ? static_cast<Bytes>(free) : 0;
+}
+
+StreamId CudaTideDevice::IdOf(CudaStream stream) {
+  if (last_id_.valid() && stream == last_stream_) return last_id_;
+  const auto [found, added] = ids_.emplace(stream, streams_.size());
+  if (added) {
+    // From now on every free is marked. What the only stream so far has freed is marked here.
+    if (streams_.size() == 1) MarkNow(streams_[0]);
+    streams_.emplace_back().handle = stream;
+  }
+  last_stream_ = stream;
+  last_id_ = StreamId(found->second);
+  return last_id_;
+}
+
+// ---- Pages
+
+std::optional<Address> CudaTideDevice::Reserve(Bytes bytes) {
+  CudaAddress address = 0;
+  if (pages_.MemAddressReserve(&address, static_cast<std::size_t>(bytes), static_cast<std::size_t>(kPage), 0, 0) != 0) {
+    return std::nullopt;
+  }
+  return address;
+}
+
+// Each page has a handle of its own, so that it can be unmapped alone; mapped, the page is held by its mapping.
+bool CudaTideDevice::Map(Address begin, Bytes bytes) {
+  constexpr auto page = static_cast<std::size_t>(kPage);
+  CudaPages::Properties properties;
+  properties.location.id = ordinal_;
+  Bytes mapped = 0;
+  for (; mapped < bytes; mapped += kPage) {
+    CudaPages::Handle handle = 0;
+    if (pages_.MemCreate(&handle, page, &properties, 0) != 0) break;
+    const int code = pages_.MemMap(begin + static_cast<Address>(mapped), page, 0, handle, 0);
+    pages_.MemRelease(handle);
+    if (code != 0) break;
+  }
+  CudaPages::Access access;
+  access.location.id = ordinal_;
+  if (mapped == bytes && pages_.MemSetAccess(begin, static_cast<std::size_t>(bytes), &access, 1) == 0) return true;
+  Unmap(begin, mapped);
+  return false;
+}
+
+void CudaTideDevice::Unmap(Address begin, Bytes bytes) {
+  if (pages_.phantom_released && bytes > 0) {
+    pages_.phantom_released(reinterpret_cast<const void*>(begin), static_cast<std::size_t>(bytes));
+  }
+  for (Bytes at = 0; at < bytes; at += kPage) {
+    pages_.MemUnmap(begin + static_cast<Address>(at), static_cast<std::size_t>(kPage));
+  }
+}
+
+void CudaTideDevice::Handed(Address begin, Bytes bytes, StreamId /*stream*/) {
+  if (pages_.phantom_released) {
+    pages_.phantom_released(reinterpret_cast<const void*>(begin), static_cast<std::size_t>(bytes));
+  }
+}
+
+// ---- Streams
+
+Event CudaTideDevice::Record(StreamId id) {
+  Stream& stream = At(id);
+  ++stream.last;
+  if (streams_.size() > 1) MarkNow(stream);
+  return {id, stream.last};
+}
+
+// Where no event is to be had, the host waits: slow, and right.
+void CudaTideDevice::MarkNow(Stream& stream) {
+  if (stream.finished == stream.last) return;
+  if (!stream.marks.empty() && stream.marks.back().position == stream.last) return;
+  CudaEvent event = nullptr;
+  if (!spare_.empty()) {
+    event = spare_.back();
+    spare_.pop_back();
+  } else if (driver_.EventCreate(&event, kEventWithoutTiming) != 0) {
+    event = nullptr;
+  }
+  if (event && driver_.EventRecord(event, stream.handle) == 0) {
+    stream.marks.push_back({stream.last, event});
+    return;
+  }
+  if (event) spare_.push_back(event);
+  driver_.StreamSynchronize(stream.handle);
+  Reach(stream, stream.last);
+}
+
+void CudaTideDevice::Reach(Stream& stream, std::int64_t position) {
+  stream.finished = std::max(stream.finished, position);
+  while (!stream.marks.empty() && stream.marks.front().position <= position) {
+    spare_.push_back(stream.marks.front().event);
+    stream.marks.pop_front();
+  }
+}
+
+std::int64_t CudaTideDevice::Finished(StreamId id) {
+  Stream& stream = At(id);
+  if (stream.marks.empty()) MarkNow(stream);
+  // Mostly the oldest is not reached, or all are.
+  while (!stream.marks.empty() && pages_.EventQuery(stream.marks.front().event) == 0) {
+    const bool all = pages_.EventQuery(stream.marks.back().event) == 0;
+    Reach(stream, all ? stream.marks.back().position : stream.marks.front().position);
+  }
+  return stream.finished;
+}
+
+const CudaTideDevice::Mark* CudaTideDevice::MarkFor(const Event& event) {
+  Stream& stream = At(event.stream);
+  if (event.position <= stream.finished) return nullptr;
+  const auto find = [&] { return std::ranges::lower_bound(stream.marks, event.position, {}, &Mark::position); };
+  if (find() == stream.marks.end()) MarkNow(stream);
+  const auto mark = find();
+  return mark == stream.marks.end() ? nullptr : &*mark;
+}
+
+void CudaTideDevice::StreamWaits(StreamId id, const Event& event) {
+  const Mark* const mark = MarkFor(event);
+  if (mark && driver_.StreamWaitEvent(At(id).handle, mark->event, 0) != 0) HostWaits(event);
+}
+
+void CudaTideDevice::HostWaits(const Event& event) {
+  const Mark* const mark = MarkFor(event);
+  if (!mark) return;
+  driver_.EventSynchronize(mark->event);
+  Reach(At(event.stream), mark->position);
+}
+
+}  // namespace ebbtide::run
