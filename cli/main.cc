@@ -89,7 +89,7 @@ int Main(int argc, char** argv) {
   const std::vector<std::string> command = CutCommand(argc, argv);
   const std::vector<Verb> verbs = {
       AddModels(program), AddGpus(program),     AddInspect(program),         AddEstimate(program), AddFit(program),
-      AddPlan(program),   AddSimulate(program), AddCapture(program),         AddProfile(program),  AddTrain(program),
+      AddPlan(program),   AddSimulate(program), AddShare(program), AddCapture(program),         AddProfile(program),  AddTrain(program),
       AddVerify(program), AddReplay(program),   AddDryrun(program, command), AddPack(program)};
   for (const Verb& verb : verbs) verb.app->allow_extras();
 

@@ -38,6 +38,18 @@ Result<Bytes> BudgetOf(const PlanFlags& flags, const DeviceProfile& gpu, Bytes p
   return budget;
 }
 
+Result<Bytes> HostMemoryOf(const PlanFlags& flags) {
+  if (flags.host_memory.empty()) return plan::Limits{}.host;
+  const Result<Bytes> host = ParseBytes(flags.host_memory);
+  if (!host) return Fail("--host-memory {}: expected a size such as 64GiB", flags.host_memory);
+  return *host;
+}
+
+// An empty value, as of a shell variable that is not set, is no default.
+std::string CheckGiven(const std::string& text) { return text.empty() ? "expected a value, found nothing" : ""; }
+
+}  // namespace
+
 Result<sim::Link> LinkOf(const PlanFlags& flags, const DeviceProfile& gpu) {
   sim::Link link{
       .to_device = gpu.host_to_device_bandwidth, .to_host = gpu.device_to_host_bandwidth, .latency = gpu.copy_latency};
@@ -50,18 +62,6 @@ Result<sim::Link> LinkOf(const PlanFlags& flags, const DeviceProfile& gpu) {
   link.to_device = link.to_host = static_cast<double>(*bandwidth);
   return link;
 }
-
-Result<Bytes> HostMemoryOf(const PlanFlags& flags) {
-  if (flags.host_memory.empty()) return plan::Limits{}.host;
-  const Result<Bytes> host = ParseBytes(flags.host_memory);
-  if (!host) return Fail("--host-memory {}: expected a size such as 64GiB", flags.host_memory);
-  return *host;
-}
-
-// An empty value, as of a shell variable that is not set, is no default.
-std::string CheckGiven(const std::string& text) { return text.empty() ? "expected a value, found nothing" : ""; }
-
-}  // namespace
 
 Bytes AlignmentOf(const TrainingGraph& graph) { return graph.meta.contains("framework") ? 512 : 1; }
 

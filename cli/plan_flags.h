@@ -29,6 +29,8 @@ void AddPlanFlags(CLI::App& verb, PlanFlags& flags);
 
 // Tensors of a framework begin at multiples of 512 bytes; steps that others have measured are taken byte by byte.
 Bytes AlignmentOf(const TrainingGraph& graph);
+// --link, or the GPU's.
+Result<sim::Link> LinkOf(const PlanFlags& flags, const DeviceProfile& gpu);
 
 // What can be wrong with the flags, before there is a graph.
 Status CheckPlanFlags(const PlanFlags& flags);

@@ -26,6 +26,7 @@ Verb AddEstimate(CLI::App& program);
 Verb AddFit(CLI::App& program);
 Verb AddPlan(CLI::App& program);
 Verb AddSimulate(CLI::App& program);
+Verb AddShare(CLI::App& program);
 Verb AddCapture(CLI::App& program);
 Verb AddProfile(CLI::App& program);
 Verb AddTrain(CLI::App& program);

@@ -7,10 +7,13 @@
 namespace ebbtide::share {
 
 std::shared_ptr<const Training> MakeTraining(std::string model, std::int64_t batch, TrainingGraph graph,
-                                             const DeviceProfile& gpu, Bytes alignment) {
+                                             const DeviceProfile& gpu, Bytes alignment, std::int64_t weight,
+                                             int priority) {
   auto out = std::make_shared<Training>();
   out->model = std::move(model);
   out->batch = batch;
+  out->weight = weight;
+  out->priority = priority;
   out->workload = sim::MakeWorkload(graph, OpTimes(graph, gpu), {.alignment = alignment});
   for (std::size_t i = 0; i < graph.ops.size(); ++i) {
     const GpuUse use = UseOf(graph, graph.ops[i], gpu);

@@ -27,7 +27,8 @@ struct Training {
 };
 
 std::shared_ptr<const Training> MakeTraining(std::string model, std::int64_t batch, TrainingGraph graph,
-                                             const DeviceProfile& gpu, Bytes alignment = 512);
+                                             const DeviceProfile& gpu, Bytes alignment = 512, std::int64_t weight = 1,
+                                             int priority = 0);
 
 struct Job {
   std::shared_ptr<const Training> training;

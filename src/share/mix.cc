@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 
 #include "plan/make_plan.h"
 #include "share/pipeline_gate.h"
@@ -31,7 +32,6 @@ std::vector<std::vector<int>> Partitions(std::size_t jobs) {
   return out;
 }
 
-// The tallest first, for a stable choice among equals: fewer lanes later.
 std::vector<std::vector<int>> LaneChoices(std::size_t jobs) {
   if (jobs <= kMostForSearch) return Partitions(jobs);
   std::vector<int> own(jobs), one(jobs, 0), two(jobs);
@@ -63,7 +63,10 @@ class Arranger {
 
   Mix Run() {
     std::vector<Job> tight;
-    for (const auto& training : trainings_) tight.push_back(Make(training, nullptr, 0));
+    for (const auto& training : trainings_) {
+      const auto known = std::ranges::find(tight, training, &Job::training);
+      tight.push_back(known != tight.end() ? *known : Make(training, nullptr, 0));
+    }
     TryAll(tight);
     if (!best_.fits && options_.may_plan) {
       if (auto planned = PlanTallJobs(tight)) TryAll(*planned);
@@ -85,7 +88,15 @@ class Arranger {
   }
 
   void TryAll(const std::vector<Job>& tight) {
-    for (const std::vector<int>& lanes : LaneChoices(tight.size())) Try(tight, lanes);
+    // Lanes of the same trainings are the same choice.
+    std::set<std::vector<std::vector<const Training*>>> seen;
+    for (const std::vector<int>& lanes : LaneChoices(tight.size())) {
+      std::vector<std::vector<const Training*>> key(static_cast<std::size_t>(*std::ranges::max_element(lanes)) + 1);
+      for (std::size_t i = 0; i < tight.size(); ++i) key[lanes[i]].push_back(tight[i].training.get());
+      for (auto& lane : key) std::ranges::sort(lane);
+      std::ranges::sort(key);
+      if (seen.insert(std::move(key)).second) Try(tight, lanes);
+    }
   }
 
   // `tight`: placed as low as they go. What the lane has beyond that is spent on a lower profile.
@@ -186,6 +197,14 @@ class Arranger {
 
 }  // namespace
 
+Bytes StateOf(const sim::Workload& workload) {
+  Bytes state = 0;
+  for (std::size_t s = 0; s < workload.storages(); ++s) {
+    if (workload.born[s] == sim::kNone || workload.last_reference[s] == sim::kNone) state += workload.bytes[s];
+  }
+  return state;
+}
+
 MixOptions OptionsFor(const DeviceProfile& gpu) {
   MixOptions options;
   options.gpu = gpu;
@@ -202,14 +221,14 @@ bool FitsInOneLane(const Trainings& trainings, const MixOptions& options) {
   Bytes state = 0, tallest = 0;
   for (const auto& training : trainings) {
     const sim::Workload& workload = training->workload;
-    // The live bytes decide most of the time, without a placement.
-    const sim::Schedule plain = PlainSchedule(workload);
-    for (std::size_t s = 0; s < workload.storages(); ++s) {
-      if (workload.born[s] == sim::kNone || workload.last_reference[s] == sim::kNone) state += workload.bytes[s];
-    }
+    state += StateOf(workload);
     if (state > options.capacity) return false;
   }
+  std::set<const Training*> seen;
   for (const auto& training : trainings) {
+    if (!seen.insert(training.get()).second) continue;
+    // The live bytes decide most of the time, without a placement.
+    if (sim::PlainPeak(training->workload) - StateOf(training->workload) + state > options.capacity) return false;
     const Placement placement =
         PlaceInLane(training->workload, PlainSchedule(training->workload), options.capacity - state);
     tallest = std::max(tallest, placement.height);

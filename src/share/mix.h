@@ -47,7 +47,9 @@ struct Mix {
 // each or one for all). Plans where nothing fits without.
 Mix ArrangeMix(const std::vector<std::shared_ptr<const Training>>& trainings, const MixOptions& options);
 
-// Whether the mix fits without plans, and the placements with which it does: quick, for searches.
+// What a step keeps from iteration to iteration.
+Bytes StateOf(const sim::Workload& workload);
+// Whether the mix fits without plans: quick, for searches. Jobs of one training may share it.
 bool FitsInOneLane(const std::vector<std::shared_ptr<const Training>>& trainings, const MixOptions& options);
 
 }  // namespace ebbtide::share

@@ -1,0 +1,132 @@
+#include "share/common_batch.h"
+
+#include <algorithm>
+#include <map>
+
+#include "estimate/largest_batch.h"
+
+namespace ebbtide::share {
+namespace {
+
+class Search {
+ public:
+  Search(const std::vector<std::string>& models, const TrainingAt& at, const CommonBatchOptions& options)
+      : models_(models), at_(at), options_(options) {
+    options_.mix.may_plan = false;
+  }
+
+  Result<CommonBatch> Run() {
+    CommonBatch out;
+    for (std::size_t job = 0; job < models_.size(); ++job) {
+      const auto first = static_cast<std::size_t>(std::ranges::find(models_, models_[job]) - models_.begin());
+      if (first < job) {
+        out.solo.push_back(out.solo[first]);
+        continue;
+      }
+      Say(fmt::format("{} alone", models_[job]));
+      EBB_ASSIGN_OR_RETURN(const std::int64_t solo, FindSoloBatch(job, at_, options_));
+      out.solo.push_back(solo);
+    }
+    if (std::ranges::find(out.solo, 0) != out.solo.end()) return out;
+    solo_ = out.solo;
+    const bool alike = std::ranges::adjacent_find(models_, std::not_equal_to<>()) == models_.end();
+    steps_ = alike ? solo_[0] : kShares;
+    EBB_ASSIGN_OR_RETURN(std::int64_t step, LargestThatFits());
+    for (std::int64_t down = 1; step > 0;
+         step -= down, down = std::min(2 * down, std::max<std::int64_t>(1, steps_ / 100))) {
+      EBB_ASSIGN_OR_RETURN(const auto trainings, TrainingsAt(step));
+      Say(fmt::format("{} together", BatchesText(step)));
+      Mix mix = ArrangeMix(trainings, options_.mix);
+      if (!IsGood(mix)) continue;
+      out.batches = BatchesAt(step);
+      Describe(mix, out);
+      out.mix = std::move(mix);
+      break;
+    }
+    return out;
+  }
+
+ private:
+  static constexpr std::int64_t kShares = 1000;
+
+  void Say(const std::string& what) const {
+    if (options_.progress) options_.progress(what);
+  }
+
+  std::vector<std::int64_t> BatchesAt(std::int64_t step) const {
+    std::vector<std::int64_t> out;
+    for (const std::int64_t solo : solo_) out.push_back(std::max<std::int64_t>(1, solo * step / steps_));
+    return out;
+  }
+  std::string BatchesText(std::int64_t step) const { return fmt::format("batch {}", fmt::join(BatchesAt(step), ", ")); }
+
+  Result<std::vector<std::shared_ptr<const Training>>> TrainingsAt(std::int64_t step) {
+    std::vector<std::shared_ptr<const Training>> out;
+    const std::vector<std::int64_t> batches = BatchesAt(step);
+    for (std::size_t job = 0; job < models_.size(); ++job) {
+      auto& known = trainings_[{models_[job], batches[job]}];
+      if (!known) {
+        EBB_ASSIGN_OR_RETURN(known, at_(job, batches[job]));
+      }
+      out.push_back(known);
+    }
+    return out;
+  }
+
+  // By bisection: memory grows with the batch, but for a little.
+  Result<std::int64_t> LargestThatFits() {
+    std::int64_t low = 0, high = steps_ + 1;
+    while (low + 1 < high) {
+      const std::int64_t middle = (low + high) / 2;
+      Say(BatchesText(middle));
+      EBB_ASSIGN_OR_RETURN(const auto trainings, TrainingsAt(middle));
+      (FitsInOneLane(trainings, options_.mix) ? low : high) = middle;
+    }
+    return low;
+  }
+
+  bool IsGood(const Mix& mix) const {
+    return mix.fits && mix.together.round <= mix.exclusive &&
+           static_cast<double>(mix.together.overlapped) >=
+               options_.least_overlap * static_cast<double>(mix.together.group_runs);
+  }
+
+  void Describe(const Mix& mix, CommonBatch& out) const {
+    Bytes state = 0;
+    for (const Job& job : mix.jobs) state += job.placement.state;
+    out.share = out.ceiling = 1;
+    const auto capacity = static_cast<double>(options_.mix.capacity);
+    for (std::size_t job = 0; job < models_.size(); ++job) {
+      out.share = std::min(out.share, static_cast<double>(out.batches[job]) / static_cast<double>(solo_[job]));
+      out.ceiling = std::min(out.ceiling, (capacity - static_cast<double>(state)) /
+                                              (capacity - static_cast<double>(mix.jobs[job].placement.state)));
+    }
+  }
+
+  const std::vector<std::string>& models_;
+  const TrainingAt& at_;
+  CommonBatchOptions options_;
+  std::vector<std::int64_t> solo_;
+  std::int64_t steps_ = 0;  // batches are so many parts of the solo batch
+  std::map<std::pair<std::string, std::int64_t>, std::shared_ptr<const Training>> trainings_;
+};
+
+}  // namespace
+
+Result<std::int64_t> FindSoloBatch(std::size_t job, const TrainingAt& at, const CommonBatchOptions& options) {
+  const Bytes capacity = options.mix.capacity;
+  const estimate::TryBatch attempt = [&](std::int64_t batch) -> Result<estimate::BatchTrial> {
+    EBB_ASSIGN_OR_RETURN(const std::shared_ptr<const Training> training, at(job, batch));
+    const Bytes peak = sim::PlainPeak(training->workload);
+    if (peak > capacity) return estimate::BatchTrial{.fits = false, .total = peak};
+    return estimate::BatchTrial{.fits = FitsInOneLane({training}, options.mix), .total = peak};
+  };
+  return estimate::LargestBatch(attempt, {.capacity = capacity, .most = options.most, .above = 2});
+}
+
+Result<CommonBatch> FindCommonBatch(const std::vector<std::string>& models, const TrainingAt& at,
+                                    const CommonBatchOptions& options) {
+  return Search(models, at, options).Run();
+}
+
+}  // namespace ebbtide::share
