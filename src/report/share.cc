@@ -59,6 +59,7 @@ Json ShareJson(const ShareResult& result) {
   if (result.common) {
     const bool found = result.common->found();
     out["batch_share"] = found ? Json(result.common->share) : Json();
+    out["batch_share_without_plans"] = found ? Json(result.common->unplanned_share) : Json();
     out["batch_share_ceiling"] = found ? Json(result.common->ceiling) : Json();
   }
   out["jobs"] = Json::array();

@@ -32,8 +32,8 @@ std::string Figures(const ShareResult& result, const Terminal& terminal) {
   table.Add({"a round, one iteration of each", FormatTime(together.round),
              fmt::format("one after the other {}: {:.3f}x", FormatTime(mix.exclusive), mix.speedup())});
   table.Add({"GPU busy", Percent(together.busy), ""});
-  table.Add({"groups that overlap", Percent(Ratio(together.overlapped, together.group_runs)),
-             "with a group of another job"});
+  table.Add(
+      {"groups that overlap", Percent(Ratio(together.overlapped, together.group_runs)), "with a group of another job"});
   if (result.common && result.common->found()) {
     table.Add(
         {"batch", Percent(result.common->share),

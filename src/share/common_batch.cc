@@ -11,7 +11,7 @@ namespace {
 class Search {
  public:
   Search(const std::vector<std::string>& models, const TrainingAt& at, const CommonBatchOptions& options)
-      : models_(models), at_(at), options_(options) {
+      : models_(models), at_(at), options_(options), may_plan_(options.mix.may_plan) {
     options_.mix.may_plan = false;
   }
 
@@ -32,22 +32,20 @@ class Search {
     const bool alike = std::ranges::adjacent_find(models_, std::not_equal_to<>()) == models_.end();
     steps_ = alike ? solo_[0] : kShares;
     EBB_ASSIGN_OR_RETURN(std::int64_t step, LargestThatFits());
-    for (std::int64_t down = 1; step > 0;
-         step -= down, down = std::min(2 * down, std::max<std::int64_t>(1, steps_ / 100))) {
-      EBB_ASSIGN_OR_RETURN(const auto trainings, TrainingsAt(step));
-      Say(fmt::format("{} together", BatchesText(step)));
-      Mix mix = ArrangeMix(trainings, options_.mix);
-      if (!IsGood(mix)) continue;
-      out.batches = BatchesAt(step);
-      Describe(mix, out);
-      out.mix = std::move(mix);
-      break;
+    const std::int64_t stride = std::max<std::int64_t>(1, steps_ / 100);
+    for (std::int64_t down = 1; step > 0; step -= down, down = std::min(2 * down, stride)) {
+      EBB_ASSIGN_OR_RETURN(const bool good, Try(step, out));
+      if (good) break;
     }
+    step = std::max<std::int64_t>(step, 0);
+    out.unplanned_share = out.share;
+    if (may_plan_) EBB_RETURN_IF_ERROR(TryPlans(step, out));
     return out;
   }
 
  private:
   static constexpr std::int64_t kShares = 1000;
+  static constexpr int kPlanTrials = 8;
 
   void Say(const std::string& what) const {
     if (options_.progress) options_.progress(what);
@@ -71,6 +69,30 @@ class Search {
       out.push_back(known);
     }
     return out;
+  }
+
+  // Keeps the mix if it is good.
+  Result<bool> Try(std::int64_t step, CommonBatch& out) {
+    EBB_ASSIGN_OR_RETURN(const auto trainings, TrainingsAt(step));
+    Say(fmt::format("{} together{}", BatchesText(step), options_.mix.may_plan ? ", with plans" : ""));
+    Mix mix = ArrangeMix(trainings, options_.mix);
+    if (!IsGood(mix)) return false;
+    out.batches = BatchesAt(step);
+    Describe(mix, out);
+    out.mix = std::move(mix);
+    return true;
+  }
+
+  // From what fits without plans to the batch alone: that first, then by bisection.
+  Status TryPlans(std::int64_t low, CommonBatch& out) {
+    options_.mix.may_plan = true;
+    std::int64_t high = steps_ + 1;
+    for (int trial = 0; trial < kPlanTrials && low + 1 < high; ++trial) {
+      const std::int64_t step = trial == 0 ? steps_ : (low + high) / 2;
+      EBB_ASSIGN_OR_RETURN(const bool good, Try(step, out));
+      (good ? low : high) = step;
+    }
+    return {};
   }
 
   // By bisection: memory grows with the batch, but for a little.
@@ -106,6 +128,7 @@ class Search {
   const std::vector<std::string>& models_;
   const TrainingAt& at_;
   CommonBatchOptions options_;
+  const bool may_plan_;
   std::vector<std::int64_t> solo_;
   std::int64_t steps_ = 0;  // batches are so many parts of the solo batch
   std::map<std::pair<std::string, std::int64_t>, std::shared_ptr<const Training>> trainings_;

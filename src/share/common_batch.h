@@ -13,9 +13,9 @@ namespace ebbtide::share {
 using TrainingAt = std::function<Result<std::shared_ptr<const Training>>(std::size_t job, std::int64_t batch)>;
 
 struct CommonBatchOptions {
-  MixOptions mix;
-  double least_overlap = 0.1;                        // of the group runs: less is taking turns, not sharing
-  std::int64_t most = std::int64_t{1} << 24;         // larger batches are not tried
+  MixOptions mix;                             // with `may_plan`, what plans make fit counts too, up to the batch alone
+  double least_overlap = 0.1;                 // of the group runs: less is taking turns, not sharing
+  std::int64_t most = std::int64_t{1} << 24;  // larger batches are not tried
   std::function<void(const std::string&)> progress;  // what is being tried
 };
 
@@ -23,14 +23,15 @@ struct CommonBatch {
   std::vector<std::int64_t> solo;     // by job: the largest batch alone, placed as in a mix; 0: not even one sample
   std::vector<std::int64_t> batches;  // by job; empty: there is none
   double share = 0;                   // of the solo batch, of the job that has least
+  double unplanned_share = 0;         // ... without plans
   double ceiling = 0;  // the share of a job's room that the state of all leaves: (C - sum of P) / (C - P), the least
-  Mix mix;             // at these batches, without plans
+  Mix mix;             // at these batches
 
   bool found() const { return !batches.empty(); }
 };
 
 // Jobs of one model get the same batch; in a mix of several, each gets the same share of its largest batch alone. It
-// fits without plans, is no slower than one after the other, and groups of different jobs overlap. `models`: by job.
+// fits, is no slower than one after the other, and groups of different jobs overlap. `models`: by job.
 Result<CommonBatch> FindCommonBatch(const std::vector<std::string>& models, const TrainingAt& at,
                                     const CommonBatchOptions& options);
 

@@ -9,7 +9,7 @@ const row = (...cells) => { const tr = element("tr"); tr.append(...cells); retur
 
 const drawMix = () => {
   const canvas = byId("chart"), cursor = byId("cursor"), tooltip = byId("tooltip");
-  const TRACK = { height: 26, step: 34 }, MARGIN = { left: 84, right: 14, top: 16, bottom: 26 };
+  const TRACK = { height: 26, step: 34 }, MARGIN = { left: 92, right: 14, top: 16, bottom: 26 };
   const tracks = data.jobs.length * TRACK.step + 8, span = Math.max(1, data.span_ns);
   const live = data.memory.live, samples = live[0].length, states = data.jobs.map((job) => job.state_bytes);
   const state = states.reduce((a, b) => a + b, 0);
@@ -181,7 +181,7 @@ const fillCuts = () => {
     shown.add(nameOf(job));
     const line = element("div", "cut"), about = element("div"), boxes = element("div", "boxes");
     const crossing = job.groups.reduce((sum, group) => sum + group.crossing_bytes, 0);
-    about.append(element("div", "name", nameOf(job)), element("div", "soft", `${job.groups.length} groups, ${formatBytes(crossing)} cross`));
+    about.append(element("div", "name", nameOf(job)), element("div", "soft", `${job.groups.length} groups; ${formatBytes(crossing)} cross all cuts`));
     job.groups.forEach((group, g) => {
       const box = element("div"), cross = element("u");
       box.style.flex = `${Math.max(1, group.time_ns)} 1 0`;
@@ -224,7 +224,7 @@ if (data.fits) {
     figure("peak", formatBytes(data.peak_bytes), `${percent(data.peak_bytes / data.capacity_bytes)} of ${formatBytes(data.capacity_bytes)}`, data.peak_bytes / data.capacity_bytes),
     figure("every job runs one iteration in", formatTime(data.time_ns), `${data.speedup.toFixed(3)}x as fast as one after the other, ${formatTime(data.exclusive_time_ns)}`),
     figure("groups that overlap", percent(data.overlapped_group_runs / Math.max(1, data.group_runs)), "with a group of another job"),
-    data.batch_share ? figure("batch", percent(data.batch_share), `of the largest alone; state leaves room for ${percent(data.batch_share_ceiling)}`)
+    data.batch_share ? figure("batch", percent(data.batch_share), `of the largest alone; ${percent(data.batch_share_without_plans)} without plans`)
       : figure("GPU busy", percent(data.gpu_busy), "mean share in use"));
   data.jobs.forEach((job, i) => { const node = element("span"); node.append(dot(jobColor(i)), nameOf(job)); byId("legend").append(node); });
   for (const [style, label, dashed] of [["reserved", "addresses held"], ["capacity", "capacity", true]]) {
