@@ -12,6 +12,15 @@ class CaptureError(ValueError):
     """The step cannot be captured; the message is one line, with the user's file and line where they are known."""
 
 
+@contextlib.contextmanager
+def pointing_to(*ways):
+    """Adds to a refusal which of the other ways to train fits."""
+    try:
+        yield
+    except CaptureError as error:
+        raise CaptureError(f"{error}; {' or '.join(ways)} may fit") from error
+
+
 def user_line(error, fallback=None):
     """'train.py:12' for the innermost frame of `error` outside of installed packages, the interpreter and Ebbtide."""
     here = os.path.dirname(os.path.abspath(__file__))

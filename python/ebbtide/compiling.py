@@ -8,7 +8,7 @@ from collections import OrderedDict
 
 import torch
 
-from .capture_errors import CaptureError
+from .capture_errors import CaptureError, pointing_to
 from .compile_capture import Form, autocast_now, autocast_of, capture_joint, device_of
 from .step_arguments import ASSUMED_LINKS, bandwidth, budget_text
 from .step_plan import BudgetError, make_plan
@@ -160,7 +160,8 @@ class Prepared:
     def __init__(self, piece, args, pattern):
         job, self.piece, self.slots = piece.job, piece, []
         tell(f"capturing {piece.name}")
-        self.joint = capture_joint(piece.module, args, piece.name, pattern)
+        with pointing_to("ebbtide.step, for a whole step,", "`with ebbtide.budget(...)`, for any eager code,"):
+            self.joint = capture_joint(piece.module, args, piece.name, pattern)
         device = self.joint.device
         self.measured = profile(self.joint.graph, lambda done, of: tell(f"measuring ops: {done} of {of}"), device=device) if job.measure else None
         tell("planning")

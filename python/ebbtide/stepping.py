@@ -9,6 +9,7 @@ import torch
 from torch.utils._pytree import tree_flatten_with_path, tree_unflatten
 
 from . import _core
+from .capture_errors import pointing_to
 from .capture_step import capture_step
 from .step_arguments import ASSUMED_LINKS, bandwidth, budget_text
 from .step_gradients import Gradients, hook_of
@@ -122,9 +123,10 @@ class Step:
         # Of its tensors the capture needs the form alone, and not the storages that they are parts of.
         hollow = tree_unflatten([_hollow(leaf, self._device) for _, leaf in leaves], shape)
         self._note(f"capturing {type(self._model).__name__}")
-        captured = capture_step(
-            self._model, self._loss_fn, self._optimizer, hollow, device=self._device, autocast=self._autocast,
-            around=lambda update: Gradients(update, self._accumulate > 1, self._applies(), self._hook))
+        with pointing_to("torch.compile(model, backend='ebbtide'), for parts of the code and any optimizer,", "`with ebbtide.budget(...)`, for any eager code,"):
+            captured = capture_step(
+                self._model, self._loss_fn, self._optimizer, hollow, device=self._device, autocast=self._autocast,
+                around=lambda update: Gradients(update, self._accumulate > 1, self._applies(), self._hook))
         measured = None
         if self._measure:
             measured = profile(captured.graph, lambda done, of: self._note(f"measuring ops: {done} of {of}"), again=self._measure == "again",
