@@ -31,6 +31,7 @@ Verb AddCapture(CLI::App& program);
 Verb AddProfile(CLI::App& program);
 Verb AddTrain(CLI::App& program);
 Verb AddVerify(CLI::App& program);
+Verb AddReport(CLI::App& program);
 Verb AddGpus(CLI::App& program);
 Verb AddReplay(CLI::App& program);
 Verb AddPack(CLI::App& program);
