@@ -98,4 +98,12 @@ def tide_pool():
     return make()
 
 
-__all__ = ["budget", "capture", "estimate", "step", "tide_pool", "use_tide"]
+def __getattr__(name):
+    if name == "Shared":  # a class; its module imports torch
+        from .sharing import Shared
+
+        return Shared
+    raise AttributeError(f"module 'ebbtide' has no attribute {name!r}")
+
+
+__all__ = ["Shared", "budget", "capture", "estimate", "step", "tide_pool", "use_tide"]

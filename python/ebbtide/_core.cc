@@ -65,4 +65,5 @@ NB_MODULE(_core, module) {
           },
           nb::arg("batch"));
   ebbtide::core::AddRun(module);
+  ebbtide::core::AddShare(module);
 }

@@ -11,5 +11,6 @@ namespace ebbtide::core {
 [[noreturn]] inline void Raise(const Error& error) { throw nanobind::value_error(error.message.c_str()); }
 
 void AddRun(nanobind::module_& module);
+void AddShare(nanobind::module_& module);
 
 }  // namespace ebbtide::core

@@ -11,10 +11,10 @@ class Report:
     def __init__(self, prepared):
         if prepared is None or prepared.last is None:
             raise RuntimeError("no step has been taken yet")
-        self._engine = prepared.engine
+        self._prepared = prepared
         said, last = prepared.planned.said, {k: v for k, v in prepared.last.items() if k != "step_time_ns"}
         self._fields = {
-            "schema_version": 1, "policy": said["policy"], "budget_bytes": prepared.pool.capacity, "steps": prepared.steps,
+            "schema_version": 1, "policy": said["policy"], "budget_bytes": prepared.step._capacity, "steps": prepared.steps,
         } | last | {
             "plain_peak_bytes": said["plain_peak_bytes"], "plain_time_ns": said["plain_time_ns"],
             "predicted": {name: said[name] for name in (
@@ -31,7 +31,8 @@ class Report:
     def save(self, path):
         """By its name: .json the fields, .trace.json the last step's timeline for Perfetto, .html a page of it, .txt the table."""
         path = str(path)
-        made = {".trace.json": self._engine.trace, ".json": lambda: self.to_json() + "\n", ".html": self._engine.page, ".txt": self.__repr__}
+        made = {".trace.json": lambda: self._prepared.engine.trace(), ".json": lambda: self.to_json() + "\n",
+                ".html": lambda: self._prepared.engine.page(), ".txt": self.__repr__}
         kind = next((suffix for suffix in made if path.endswith(suffix)), None)
         if kind is None:
             raise ValueError(f"{path}: expected a name that ends in {', '.join(made)}")

@@ -41,9 +41,11 @@ class Step:
         self._autocast, self._swap_state, self._measure, self._note = autocast, swap_state, measure, note or tell
         self._link, self._pinned_limit = bandwidth(link), -1 if pinned_limit is None else pinned_limit
         self._budget = budget_text(NO_LIMIT[self._device[:4]] if budget is None else budget)
-        self._pool = None
+        self._pool, self._capacity = None, None  # memory, while there is any; its size, once it is known
+        self._lent_to = None  # an ebbtide.Shared
         self._plans = OrderedDict()  # key -> Prepared
         self._current = None
+        self._example = example_batch
         self._is_dict = isinstance(example_batch, Mapping)
         self._is_tuple = isinstance(example_batch, (tuple, list))
         # The step with the update first: it takes more, and the pool is made for it.
@@ -51,8 +53,21 @@ class Step:
             self._prepare(example_batch)
 
     def __call__(self, *batch, **named):
+        if self._lent_to is not None:
+            raise RuntimeError("the step is one of an ebbtide.Shared, which runs it; close that first")
         batch = self._batch_of(batch, named)
         leaves, shape = tree_flatten_with_path(batch)
+        key, prepared = self._prepared_for(batch, leaves, shape)
+        try:
+            loss = self._run(prepared, leaves)
+        except StateChanged:
+            self._forget(key)
+            loss = self._run(self._prepare(batch), leaves)
+        self._collected = (self._collected + 1) % self._accumulate
+        return loss
+
+    def _prepared_for(self, batch, leaves, shape):
+        """The plan for batches of this form, which is made if need be, and its key."""
         key = self._key(leaves, shape)
         prepared = self._plans.get(key)
         if prepared is not None and not prepared.still_fits():
@@ -61,13 +76,7 @@ class Step:
         if prepared is None:
             prepared = self._prepare(batch)
         self._plans.move_to_end(key)
-        try:
-            loss = self._run(prepared, leaves)
-        except StateChanged:
-            self._forget(key)
-            loss = self._run(self._prepare(batch), leaves)
-        self._collected = (self._collected + 1) % self._accumulate
-        return loss
+        return key, prepared
 
     def _applies(self):
         """Whether the next batch is the last before an update."""
@@ -83,12 +92,24 @@ class Step:
             self._current.engine.move_out()
             self._current = None
 
+    def _lend(self, borrower):
+        """The state is the user's memory, and the pool is given back, until `borrower` is None again."""
+        self.close()
+        for prepared in self._plans.values():
+            prepared.let_go()
+        self._pool, self._lent_to = None, borrower
+
+    def own_pool(self):
+        if self._pool is None:
+            self._pool = make_pool(self._capacity, self._device, self._link, self._pinned_limit)
+        return self._pool
+
     def _run(self, prepared, leaves):
         if self._current is not prepared:
             if self._current is not None:
                 self._current.engine.move_out()
             self._current = prepared
-        return prepared.run([leaf.resolve_conj().resolve_neg() for _, leaf in leaves if isinstance(leaf, torch.Tensor)])
+        return prepared.run(tensors_of(leaves))
 
     def _batch_of(self, batch, named):
         if named:
@@ -132,20 +153,20 @@ class Step:
             measured = profile(captured.graph, lambda done, of: self._note(f"measuring ops: {done} of {of}"), again=self._measure == "again",
                                device=self._device)
         graph = measured.graph if measured else captured.graph
-        budget = self._budget if self._pool is None else self._pool.capacity
+        budget = self._budget if self._capacity is None else self._capacity
         self._note("planning")
         planned = self._plan(graph, budget)
-        if self._pool is None:
-            self._pool = make_pool(planned.said["budget_bytes"], self._device, self._link, self._pinned_limit)
-        if measured and not measured.rehearsed:
+        if self._capacity is None:
+            self._capacity = planned.said["budget_bytes"]
+        if measured and not measured.rehearsed and self._lent_to is None:
             self._note("rehearsing")
             self.close()  # the pool is needed for it
-            times = make_engine(planned, measured, self._pool).rehearse(_REHEARSALS, self._device == "cpu" and torch.get_num_threads() == 1)
+            times = make_engine(planned, measured, self.own_pool()).rehearse(_REHEARSALS, self._device == "cpu" and torch.get_num_threads() == 1)
             if times is not None:
                 measured.rehearse(times)
                 with contextlib.suppress(BudgetError):  # what is found at the limit depends on times; the first plan works
-                    planned = self._plan(graph, self._pool.capacity)
-        prepared = Prepared(self, captured, graph, measured, planned, self._pool, leaves)
+                    planned = self._plan(graph, self._capacity)
+        prepared = Prepared(self, captured, graph, measured, planned, leaves)
         self._note("")
         self._plans[key] = prepared
         while len(self._plans) > _MOST_PLANS:
@@ -154,38 +175,74 @@ class Step:
 
 
 class Prepared:
-    """A step for one form of batch."""
+    """A step for one form of batch: its plan, and where it runs alone."""
 
-    def __init__(self, step, captured, graph, measured, planned, pool, leaves):
-        self.captured, self.graph, self.planned, self.pool = captured, graph, planned, pool
-        self.engine = make_engine(planned, measured, pool)
-        self.state = State(step._model, step._optimizer, step._totals, captured, pool.device)
+    def __init__(self, step, captured, graph, measured, planned, leaves):
+        self.step, self.captured, self.graph, self.measured, self.planned = step, captured, graph, measured, planned
         self.steps = 0
         self.last = None
         by_name = {source.name: storage for storage, source in captured.sources.items() if source.kind == "input"}
-        self._inputs = [by_name[_name(path)] for path, leaf in leaves if isinstance(leaf, torch.Tensor)]
-        self._changed = {graph["tensors"][t]["storage"] for op in graph["ops"] for t in op.get("mutated", ())} & set(self._inputs)
-        self._loss = graph["tensors"][graph["outputs"][0]]
+        self.inputs = [by_name[_name(path)] for path, leaf in leaves if isinstance(leaf, torch.Tensor)]
+        self.changed = {graph["tensors"][t]["storage"] for op in graph["ops"] for t in op.get("mutated", ())} & set(self.inputs)
+        self.loss = graph["tensors"][graph["outputs"][0]]
+        self._alone = None
+        if step._lent_to is None:
+            self.alone()
+
+    def alone(self):
+        """On the step's own pool."""
+        if self._alone is None:
+            pool = self.step.own_pool()
+            self._alone = Execution(self, make_engine(self.planned, self.measured, pool), pool.device)
+        return self._alone
+
+    def let_go(self):
+        self._alone = None
+
+    @property
+    def engine(self):
+        return self.alone().engine
 
     def still_fits(self):
         return self.captured.update.still_fits()
 
     def run(self, tensors):
+        return self.alone().run(tensors)
+
+
+class Execution:
+    """A prepared step on an engine."""
+
+    def __init__(self, prepared, engine, device):
+        self.prepared, self.engine, self.device = prepared, engine, device
+        step = prepared.step
+        self.state = State(step._model, step._optimizer, step._totals, prepared.captured, device)
+
+    def move_in(self):
+        """State goes to where the engine has it, unless it is there."""
         self.state.attach(self.engine)
-        if self.engine.move_in() and self.pool.device != "cpu":
+        if self.engine.move_in() and self.device != "cpu":
             torch.cuda.empty_cache()  # what was moved has left its memory to torch
-        update, form = self.captured.update, self._loss
-        inputs = [(s, 0, t.data_ptr(), _span(t)) for s, t in zip(self._inputs, tensors)]
-        loss = torch.empty(form["shape"], dtype=getattr(torch, form["dtype"]), device=self.pool.device)
+
+    def run(self, tensors):
+        self.move_in()
+        prepared = self.prepared
+        update, form = prepared.captured.update, prepared.loss
+        inputs = [(s, 0, t.data_ptr(), _span(t)) for s, t in zip(prepared.inputs, tensors)]
+        loss = torch.empty(form["shape"], dtype=getattr(torch, form["dtype"]), device=self.device)
         outputs = [(form["storage"], form.get("offset", 0) * loss.itemsize, loss.data_ptr(), loss.nbytes)]
-        outputs += [span for span in inputs if span[0] in self._changed]
+        outputs += [span for span in inputs if span[0] in prepared.changed]
         try:
-            self.last = self.engine.step(update.scalar_values(), inputs, outputs)
+            prepared.last = self.engine.step(update.scalar_values(), inputs, outputs)
         except MemoryError as error:
             raise torch.OutOfMemoryError(f"{error}; the step has changed nothing") from None
-        self.steps += 1
+        prepared.steps += 1
         self.state.step_taken(update)
         return loss
+
+
+def tensors_of(leaves):
+    return [leaf.resolve_conj().resolve_neg() for _, leaf in leaves if isinstance(leaf, torch.Tensor)]
 
 
 def tell(text):

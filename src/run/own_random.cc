@@ -20,13 +20,22 @@ OwnRandom::OwnRandom(OpRunner& runner, const TrainingGraph& graph) : runner_(run
 
 Outcome OwnRandom::Run(Index op, std::span<const double> scalars, OpMemory& memory, std::vector<Made>& made) {
   if (!draws_[op]) return runner_.Run(op, scalars, memory, made);
-  const std::lock_guard lock(generator);
+  Enter();
+  const Outcome outcome = runner_.Run(op, scalars, memory, made);
+  Leave();
+  return outcome;
+}
+
+void OwnRandom::Enter() {
+  generator.lock();
   runner_.SaveRandom(others_.data());
   runner_.LoadRandom(state_.data());
-  const Outcome outcome = runner_.Run(op, scalars, memory, made);
+}
+
+void OwnRandom::Leave() {
   runner_.SaveRandom(state_.data());
   runner_.LoadRandom(others_.data());
-  return outcome;
+  generator.unlock();
 }
 
 void OwnRandom::SaveRandom(std::byte* to) { std::ranges::copy(state_, to); }

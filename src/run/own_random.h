@@ -17,6 +17,9 @@ class OwnRandom final : public OpRunner {
   Outcome Run(Index op, std::span<const double> scalars, OpMemory& memory, std::vector<Made>& made) override;
   void Bind(Index storage, std::byte* at) override { runner_.Bind(storage, at); }
   std::size_t RandomBytes() override { return state_.size(); }
+  // Between them, on one thread, the generator is this one's, for whatever else draws.
+  void Enter();
+  void Leave();
   void SaveRandom(std::byte* to) override;
   void LoadRandom(const std::byte* from) override;
 

@@ -1,0 +1,207 @@
+"""ebbtide.Shared: several trainings in one pool of device memory, none of them out of memory, each with the numbers that it has alone."""
+
+import contextlib
+import threading
+import time
+
+import torch
+from torch.utils._pytree import tree_flatten_with_path
+
+from . import _core
+from .compiling import _bytes_of
+from .sharing_job import Job
+from .sharing_report import SharedReport
+from .step_plan import BudgetError, _shown
+from .stepping import Step, tell
+
+_ALIGNMENT = 512
+_OWN_LANE, _ONE_LANE = -1, 0
+
+
+class SharedError(RuntimeError):
+    """Some jobs have failed; the others have run to their end. `jobs`: those that failed, each with its `error`."""
+
+    def __init__(self, jobs):
+        super().__init__("; ".join(f"{job.name}: {type(job.error).__name__}: {_first_line(job.error)}" for job in jobs))
+        self.jobs = jobs
+
+
+class Shared:
+    """A context. `add` steps, then `run` them; see docs/share.md."""
+
+    def __init__(self, capacity, groups=16):
+        if isinstance(capacity, bool) or not isinstance(capacity, (int, str)) or str(capacity).strip().endswith("%"):
+            raise ValueError(f"capacity {capacity!r}: expected bytes or a text as '10GiB'")
+        if isinstance(groups, bool) or not isinstance(groups, int) or groups < 1:
+            raise ValueError(f"groups {groups!r}: expected a number from 1 on")
+        self.capacity, self.groups = _bytes_of(str(capacity)) // _ALIGNMENT * _ALIGNMENT, groups
+        self.jobs = []
+        self._pool = self._device = None
+        self._running = False
+        self._seconds = 0.0
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.close()
+
+    def add(self, step, batches=None, *, name=None, weight=1, priority=0, after=None):
+        """A job: `step` is an ebbtide.step; until the Shared is closed it runs here alone, and not by calls of its own.
+
+        `batches` is what it trains on, as the example was: an iterable, gone through again when it ends, or an iterator, which ends the
+        job. None: the example, again and again. `after(job, loss)` is called after each step, in the job's thread. Random numbers
+        are drawn as by a job that begins alone with torch's random state of now. Returns the Job.
+        """
+        if not isinstance(step, Step):
+            raise TypeError(f"expected what ebbtide.step returns, found {type(step).__name__}")
+        if self._running:
+            raise RuntimeError("jobs are added before run, or after it")
+        if step._lent_to is not None:
+            raise ValueError("the step is in an ebbtide.Shared already")
+        if isinstance(weight, bool) or not isinstance(weight, int) or not 1 <= weight <= 1000:
+            raise ValueError(f"weight {weight!r}: expected a number from 1 to 1000")
+        if self._device not in (None, step._device):
+            raise ValueError(f"the step is on {step._device}, the others are on {self._device}")
+        self._device = step._device
+        step._lend(self)
+        job = Job(self, step, batches, name or self._name_of(step), weight, priority, after)
+        self.jobs.append(job)
+        return job
+
+    def run(self, iterations=None):
+        """Each job takes so many steps, or with None those of its batches, all at once. Returns the jobs; raises SharedError at the end
+        where some have failed, BudgetError at once where they do not fit."""
+        if iterations is None:
+            endless = [job.name for job in self.jobs if job.endless]
+            if endless:
+                raise ValueError(f"{endless[0]}: has no batches of its own; expected a number of iterations")
+        elif isinstance(iterations, bool) or not isinstance(iterations, int) or iterations < 0:
+            raise ValueError(f"iterations {iterations!r}: expected a number from 0 on")
+        if self._running:
+            raise RuntimeError("run is running")
+        self._running = True
+        try:
+            self._join()
+            return self._run(iterations)
+        finally:
+            self._running = False
+            for job in [job for job in self.jobs if job.error is not None]:
+                self._drop(job)
+
+    def remove(self, job):
+        """Its step is the user's again."""
+        if self._running:
+            raise RuntimeError("jobs are removed before run, or after it; while it runs, they are stopped")
+        self._drop(job)
+
+    def close(self):
+        """Moves everything out of the pool, and gives it back."""
+        for job in list(self.jobs):
+            self._drop(job)
+        self._pool = None
+
+    def report(self):
+        """What the jobs have done, and the memory they took together."""
+        return SharedReport(self.capacity, self._pool, self.jobs, self._seconds)
+
+    @property
+    def held_bytes(self):
+        """Of the pool, now, as it counts itself."""
+        return self._pool.held if self._pool else 0
+
+    def pool(self):
+        if self._pool is None:
+            if self._device == "cpu":
+                pool = _core.Pool(self.capacity)
+            else:
+                limits = [job.step._pinned_limit for job in self.jobs]
+                limit = -1 if any(each < 0 for each in limits) else sum(limits)
+                pool = _core.Pool.cuda(self.capacity, torch.device(self._device).index, limit)
+            self._pool = _core.SharedPool(pool)
+        return self._pool
+
+    def _name_of(self, step):
+        name, names = type(step._model).__name__, {job.name for job in self.jobs}
+        number = 2
+        unique = name
+        while unique in names:
+            unique, number = f"{name} {number}", number + 1
+        return unique
+
+    def _join(self):
+        """Every job gets memory for its state; or none does."""
+        new = [job for job in self.jobs if not job.joined]
+        if not new:
+            return
+        prepared = {job: job.prepare(_leaves(job.step, job.step._example)) for job in self.jobs}
+        states = sum(_up(_core.shared_needs(p.planned.graph, p.planned.text)[0]) for p in prepared.values())
+        enough = max(self.capacity - states, 0)
+        heights = [_up(_core.shared_needs(p.planned.graph, p.planned.text, enough)[1]) for p in prepared.values()]
+        if states + max(heights) > self.capacity:
+            raise BudgetError(
+                f"capacity {_shown(self.capacity)}: the state of {len(self.jobs)} jobs takes {_shown(states)}, an iteration of "
+                f"{self.jobs[heights.index(max(heights))].name} {_shown(max(heights))} beside it; the smallest capacity that works is "
+                f"{_shown(states + max(heights))}", states + max(heights))
+        for job in new:
+            job.make(prepared[job], enough)
+        lane = _OWN_LANE if sum(heights) <= enough else _ONE_LANE
+        for job in self.jobs:  # those that are there too: where lanes lie depends on all of them
+            job.leave()
+        try:
+            for job in self.jobs:
+                job.join(lane)
+        except ValueError:
+            for job in self.jobs:
+                job.leave()
+            raise
+
+    def _run(self, iterations):
+        if self._device != "cpu":
+            torch.cuda.synchronize(self._device)  # batches and state may have been made on other streams
+        for job in self.jobs:
+            job.go_on()
+        threads = [threading.Thread(target=job.work, args=(iterations, torch.get_num_threads()), name=f"ebbtide {job.name}", daemon=True)
+                   for job in self.jobs]
+        started, done = time.perf_counter(), False
+        try:
+            for thread in threads:
+                thread.start()
+            while any(thread.is_alive() for thread in threads):
+                for thread in threads:
+                    thread.join(0.1)
+                tell("   ".join(job.progress() for job in self.jobs))
+            done = True
+        finally:
+            while not done:  # Ctrl-C, and maybe again
+                with contextlib.suppress(KeyboardInterrupt):
+                    for job in self.jobs:
+                        job.stop()
+                    for job in self.jobs:
+                        job.await_end()
+                    done = True
+            self._seconds += time.perf_counter() - started
+            tell("")
+        failed = [job for job in self.jobs if job.error is not None]
+        if failed:
+            raise SharedError(failed) from failed[0].error
+        return list(self.jobs)
+
+    def _drop(self, job):
+        if job in self.jobs:
+            self.jobs.remove(job)
+            job.leave()
+            job.step._lend(None)
+
+
+def _leaves(step, batch):
+    batch = step._batch_of((batch,), {})
+    return batch, *tree_flatten_with_path(batch)
+
+
+def _up(size):
+    return -(-size // _ALIGNMENT) * _ALIGNMENT
+
+
+def _first_line(error):
+    return (str(error).splitlines() or [""])[0]
