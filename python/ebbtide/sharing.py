@@ -12,7 +12,7 @@ from .compiling import _bytes_of
 from .sharing_job import Job
 from .sharing_report import SharedReport
 from .step_plan import BudgetError, _shown
-from .stepping import Step, tell
+from .stepping import Step, make_pool, tell
 
 _ALIGNMENT = 512
 _OWN_LANE, _ONE_LANE = -1, 0
@@ -112,13 +112,9 @@ class Shared:
 
     def pool(self):
         if self._pool is None:
-            if self._device == "cpu":
-                pool = _core.Pool(self.capacity)
-            else:
-                limits = [job.step._pinned_limit for job in self.jobs]
-                limit = -1 if any(each < 0 for each in limits) else sum(limits)
-                pool = _core.Pool.cuda(self.capacity, torch.device(self._device).index, limit)
-            self._pool = _core.SharedPool(pool)
+            limits = [job.step._pinned_limit for job in self.jobs]
+            pinned_limit = -1 if min(limits) < 0 else sum(limits)
+            self._pool = _core.SharedPool(make_pool(self.capacity, self._device, pinned_limit=pinned_limit))
         return self._pool
 
     def _name_of(self, step):
