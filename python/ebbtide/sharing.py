@@ -9,7 +9,7 @@ from torch.utils._pytree import tree_flatten_with_path
 
 from . import _core
 from .compiling import _bytes_of
-from .sharing_job import Job
+from .sharing_job import Job, needs_of
 from .sharing_report import SharedReport
 from .step_plan import BudgetError, _shown
 from .stepping import Step, make_pool, tell
@@ -131,26 +131,27 @@ class Shared:
         if not new:
             return
         prepared = {job: job.prepare(_leaves(job.step, job.step._example)) for job in self.jobs}
-        states = sum(_up(_core.shared_needs(p.planned.graph, p.planned.text)[0]) for p in prepared.values())
+        states = sum(_up(needs_of(p)[0]) for p in prepared.values())
         enough = max(self.capacity - states, 0)
-        heights = [_up(_core.shared_needs(p.planned.graph, p.planned.text, enough)[1]) for p in prepared.values()]
+        heights = [_up(needs_of(p, enough)[1]) for p in prepared.values()]
         if states + max(heights) > self.capacity:
             raise BudgetError(
                 f"capacity {_shown(self.capacity)}: the state of {len(self.jobs)} jobs takes {_shown(states)}, an iteration of "
                 f"{self.jobs[heights.index(max(heights))].name} {_shown(max(heights))} beside it; the smallest capacity that works is "
                 f"{_shown(states + max(heights))}", states + max(heights))
+        lane = _OWN_LANE if sum(heights) <= enough else _ONE_LANE
         for job in new:
             job.make(prepared[job], enough)
-        lane = _OWN_LANE if sum(heights) <= enough else _ONE_LANE
-        for job in self.jobs:  # those that are there too: where lanes lie depends on all of them
-            job.leave()
         try:
-            for job in self.jobs:
+            if any(job.lane != lane for job in self.jobs if job.joined):
+                raise ValueError("those that are there are elsewhere")
+            for job in new:
                 job.join(lane)
-        except ValueError:
+        except ValueError:  # where lanes lie depends on all: all find their places anew
             for job in self.jobs:
                 job.leave()
-            raise
+            for job in self.jobs:
+                job.join(lane)
 
     def _run(self, iterations):
         if self._device != "cpu":

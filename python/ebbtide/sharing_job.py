@@ -14,6 +14,14 @@ from .stepping import Execution, tensors_of
 from .torch_library import library
 
 
+def needs_of(prepared, enough=None):
+    """Bytes of its state and, with the height of a lane that does, of all else; each worked out once."""
+    known = prepared.shared_needs
+    if enough not in known:
+        known[enough] = _core.shared_needs(prepared.planned.graph, prepared.planned.text, enough)
+    return known[enough]
+
+
 class Job:
     """`losses`, `iterations`, `error` (None: all is well), `stopped`; `stop()` may be called from any thread."""
 
@@ -28,7 +36,7 @@ class Job:
         self._executions = {}  # key -> Execution
         self._key = None
         self._random = None  # its state, while no engine has it
-        self._lane = 0
+        self.lane = None
         self._stream = torch.cuda.Stream(step._device) if step._device != "cpu" else None
         for prepared in step._plans.values():
             if prepared.last is not None:
@@ -95,7 +103,7 @@ class Job:
             self._ended.wait()
 
     def join(self, lane):
-        self._lane = lane
+        self.lane = lane
         self.execution.engine.join(self.name, self.weight, self.priority, lane)
         self.execution.engine.random_state = self._random
 
@@ -201,7 +209,7 @@ class Job:
             self.make(prepared, self._shared.capacity)
         self.execution = self._executions[key]
         del engine
-        self.join(self._lane)
+        self.join(self.lane)
 
     def _forget(self, key):
         self.leave()
