@@ -44,6 +44,7 @@ nb::dict Fields(const run::StepReport& report) {
   out["beyond_plan_bytes"] = report.beyond_plan;
   out["relocated"] = report.relocated;
   out["step_time_ns"] = nb::cast(report.step_time);
+  if (!report.groups.empty()) out["groups_ns"] = nb::cast(report.groups);
   return out;
 }
 

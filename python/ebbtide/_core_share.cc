@@ -44,12 +44,6 @@ void AddShare(nb::module_& module) {
           "held_peak", [](const SharedPool& shared) { return shared.pool.device->ledger()->peak(); },
           "The most at once.")
       .def("reset_peak", [](const SharedPool& shared) { shared.pool.device->ledger()->ResetPeak(); })
-      .def_prop_ro(
-          "groups", [](const SharedPool& shared) { return shared.harbour->counts().groups; },
-          "Groups of steps that have run.")
-      .def_prop_ro(
-          "overlapped", [](const SharedPool& shared) { return shared.harbour->counts().overlapped; },
-          "... while one of another job did.")
       .def_prop_ro("waits", [](const SharedPool& shared) { return shared.pool.gpu ? shared.pool.gpu->waits() : 0; });
   module.def(
       "shared_needs", &NeedsOf, nb::arg("graph"), nb::arg("plan"), nb::arg("enough") = nb::none(),

@@ -3,6 +3,7 @@
 import contextlib
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator
 
 import torch
@@ -12,6 +13,9 @@ from . import _core
 from .step_state import StateChanged
 from .stepping import Execution, tensors_of
 from .torch_library import library
+
+
+_MOST_GROUPS = 100_000
 
 
 def needs_of(prepared, enough=None):
@@ -29,6 +33,7 @@ class Job:
         self.step, self.name, self.weight, self.priority = step, name, weight, priority
         self.losses, self.error, self.stopped = [], None, False
         self.seconds, self.waited_ns, self.alone_ns = 0.0, 0, None
+        self.groups_ns = deque(maxlen=_MOST_GROUPS)  # of this run: when each group began and ended
         self.execution = None
         self._lock, self._begun, self._called_off, self._ended = threading.Lock(), False, False, threading.Event()
         self._shared, self._batches, self._after = shared, batches, after
@@ -89,6 +94,7 @@ class Job:
 
     def go_on(self):
         self.stopped = self._begun = self._called_off = False
+        self.groups_ns.clear()
         self._ended.clear()
         if self.joined:
             self.execution.engine.resume()
@@ -144,7 +150,9 @@ class Job:
                         break
                     loss = self._take(batch)
                     self.losses.append(loss.item())
-                    self.waited_ns += self.execution.prepared.last["wait_for_turn_ns"]
+                    last = self.execution.prepared.last
+                    self.waited_ns += last["wait_for_turn_ns"]
+                    self.groups_ns.extend(last.pop("groups_ns"))
                     done += 1
                     if self._after is not None:
                         with self.random():

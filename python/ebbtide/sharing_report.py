@@ -6,6 +6,20 @@ from .step_cache import write_text
 from .step_report import _bytes
 
 
+def _overlapped(jobs):
+    """Of spans, job by job, each in order: how many have a moment in common with one of another job."""
+    marked = set()
+    events = sorted((begin, end, number, place) for number, spans in enumerate(jobs) for place, (begin, end) in enumerate(spans))
+    open_spans = []
+    for begin, end, number, place in events:
+        open_spans = [span for span in open_spans if span[0] > begin]
+        for other_end, other, other_place in open_spans:
+            if other != number:
+                marked |= {(number, place), (other, other_place)}
+        open_spans.append((end, number, place))
+    return len(marked)
+
+
 class SharedReport:
     """Has a table as repr; `to_dict()` has raw bytes and nanoseconds."""
 
@@ -13,8 +27,8 @@ class SharedReport:
         if pool is None:
             raise RuntimeError("nothing has run yet")
         self._fields = {
-            "schema_version": 1, "capacity_bytes": capacity, "peak_bytes": pool.held_peak, "seconds": seconds, "groups": pool.groups,
-            "overlapped_groups": pool.overlapped,
+            "schema_version": 1, "capacity_bytes": capacity, "peak_bytes": pool.held_peak, "seconds": seconds,
+            "groups": sum(len(job.groups_ns) for job in jobs), "overlapped_groups": _overlapped([list(job.groups_ns) for job in jobs]),
             "jobs": [{
                 "name": job.name, "iterations": job.iterations, "iterations_per_second": job.iterations / job.seconds if job.seconds else 0.0,
                 "wait_for_turn_ns": job.waited_ns, "alone_ns": job.alone_ns, "state_bytes": job.execution.engine.state_bytes if job.execution else None,

@@ -59,6 +59,8 @@ struct StepReport {
   Bytes beyond_plan = 0;       // scratch memory that ops asked for and the plan did not know of; it is within the pool
   std::int64_t relocated = 0;  // storages that an op made elsewhere than planned, and that were moved
   std::vector<Nanos> step_time;  // by step
+  // In a pool that is shared, of each group: when its first op began and its last ended, by run::Now.
+  std::vector<std::pair<Nanos, Nanos>> groups;
 };
 
 class Engine {

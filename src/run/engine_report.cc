@@ -51,6 +51,11 @@ void Engine::Describe() {
   for (std::vector<Nanos>* const moments : {&outcome_.boundary, &outcome_.released}) {
     for (Nanos& moment : *moments) moment = device_->When(moment) - begin_;
   }
+  for (std::size_t g = 0; berth_.shared() && g < berth_.groups.size(); ++g) {
+    const std::size_t end = g + 1 < berth_.groups.size() ? berth_.groups[g + 1] : schedule().steps.size();
+    report_.groups.emplace_back(begin_ + outcome_.timeline[berth_.groups[g]].begin,
+                                begin_ + outcome_.timeline[end - 1].end);
+  }
   outcome_.time = report_.time;
   outcome_.peak = report_.live_peak;
   outcome_.recompute = report_.recompute;
