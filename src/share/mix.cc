@@ -33,7 +33,11 @@ std::vector<std::vector<int>> Partitions(std::size_t jobs) {
 }
 
 std::vector<std::vector<int>> LaneChoices(std::size_t jobs) {
-  if (jobs <= kMostForSearch) return Partitions(jobs);
+  if (jobs <= kMostForSearch) {
+    std::vector<std::vector<int>> out = Partitions(jobs);
+    std::ranges::stable_sort(out, std::greater<>(), [](const auto& lanes) { return *std::ranges::max_element(lanes); });
+    return out;
+  }
   std::vector<int> own(jobs), one(jobs, 0), two(jobs);
   std::iota(own.begin(), own.end(), 0);
   for (std::size_t i = 0; i < jobs; ++i) two[i] = static_cast<int>(i % 2);
@@ -117,10 +121,15 @@ class Arranger {
       auto gate = PipelineGate::Make(jobs, lanes, PipelineFor(at_ebb));
       if (!gate) continue;
       const Together together = RunTogether(jobs, *gate, options_.together);
-      if (together.stuck || (best_.fits && together.round >= best_.together.round)) continue;
+      if (together.stuck || (best_.fits && !IsBetter(together, best_.together))) continue;
       best_.fits = true;
       best_.jobs = jobs, best_.lanes = lanes, best_.at_ebb = at_ebb, best_.together = together;
     }
+  }
+
+  // By more than a thousandth: else the choice made first stands, that of more lanes.
+  static bool IsBetter(const Together& a, const Together& b) {
+    return static_cast<double>(a.round) < 0.999 * static_cast<double>(b.round);
   }
 
   Job Relaxed(const Job& tight, const sim::Schedule* schedule, Bytes enough) {
@@ -132,7 +141,9 @@ class Arranger {
     return placed_.back().second;
   }
 
-  PipelineOptions PipelineFor(bool at_ebb) const { return {.capacity = options_.capacity, .start_at_ebb = at_ebb}; }
+  PipelineOptions PipelineFor(bool at_ebb) const {
+    return {.capacity = options_.capacity, .start_at_ebb = at_ebb, .keeps_turn = true};
+  }
 
   // Every job that is taller than the one lane under all the state gets a plan that is not. Nothing: one of them
   // cannot.

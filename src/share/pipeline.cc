@@ -289,6 +289,7 @@ void Pipeline::Queued(JobId id, int group) {
   job.within = false;
   job.granted = job.queued = 0;
   ++job.completed;
+  job.waiting = options_.keeps_turn;
   Settle();
 }
 

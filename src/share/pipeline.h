@@ -96,6 +96,9 @@ struct PipelineOptions {
   // Where two peaks do not fit side by side, an iteration begins when the other has passed its peak, so that its
   // forward meets the other's backward. False: as soon as it is safe.
   bool start_at_ebb = true;
+  // A job that has completed an iteration is taken to want the next one until it withdraws, aborts or leaves: no other
+  // takes its turn while it is about to ask. Only for callers that keep to this.
+  bool keeps_turn = false;
 };
 
 class Pipeline {

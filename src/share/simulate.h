@@ -15,8 +15,8 @@ namespace ebbtide::share {
 
 struct TogetherOptions {
   sim::Link link;
-  int warm_up = 2;     // iterations that every job completes before the count begins
-  int iterations = 6;  // that every job completes after that
+  int warm_up = 6;     // iterations that every job completes before the count begins: until then some get ahead
+  int iterations = 8;  // that every job completes after that
   bool keep_timeline = false;
   std::int64_t most_events = 200'000'000;  // a mix that takes more counts as stuck
 };

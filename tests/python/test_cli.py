@@ -16,7 +16,7 @@ import pytest
 
 PROGRAM = os.environ.get("EBBTIDE_PROGRAM") or str(pathlib.Path(__file__).resolve().parents[2] / "build" / "ebbtide")
 ESCAPE = "\x1b"
-VERBS = ["models", "gpus", "inspect", "plan", "simulate", "capture", "dryrun"]
+VERBS = ["models", "gpus", "inspect", "plan", "simulate", "share", "capture", "dryrun"]
 
 
 def run(*words, **environment):

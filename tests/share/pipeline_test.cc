@@ -147,6 +147,23 @@ TEST(Pipeline, AHigherPriorityGoesFirst) {
   EXPECT_EQ(pipeline.WhyNot(a, 0), Refusal::kNone);
 }
 
+TEST(Pipeline, AJobThatIsAboutToAskKeepsItsTurn) {
+  for (const bool keeps : {false, true}) {
+    PipelineOptions options = Options(200);
+    options.keeps_turn = keeps;
+    options.ahead = 0;
+    Pipeline pipeline(options);
+    const JobId a = *pipeline.Join(Wave("a", 0)), b = *pipeline.Join(Wave("b", 0));
+    RunIteration(pipeline, b);
+    RunIteration(pipeline, a);
+    RunIteration(pipeline, b);
+    // b is one ahead of a, which has not asked again yet.
+    EXPECT_EQ(pipeline.WhyNot(b, 0), keeps ? Refusal::kAhead : Refusal::kNone);
+    pipeline.Withdraw(a);
+    EXPECT_EQ(pipeline.WhyNot(b, 0), Refusal::kNone);
+  }
+}
+
 TEST(Pipeline, AJobJoinsWhileTheTopIsInUse) {
   Pipeline pipeline(Options(200));
   const JobId a = *pipeline.Join(Wave("a", 10, 0)), b = *pipeline.Join(Wave("b", 10, 0));

@@ -18,7 +18,8 @@ class Mix {
         pipeline_({.capacity = 1000,
                    .alignment = Draw(0, 1) == 0 ? 1 : 8,
                    .ahead = static_cast<int>(Draw(0, 2)),
-                   .start_at_ebb = Draw(0, 1) == 0}),
+                   .start_at_ebb = Draw(0, 1) == 0,
+                   .keeps_turn = Draw(0, 1) == 0}),
         run_ahead_(static_cast<int>(Draw(0, 3))) {}
 
   MixResult Run() {
@@ -140,15 +141,15 @@ class Mix {
     int rounds = 0;
     while (std::ranges::any_of(jobs_, lacks) && out_.fault.empty()) {
       const int priority = highest();
+      const auto stops = [&](JobId job) {
+        return pipeline_.Shape(job).priority > priority && !pipeline_.IsWithinIteration(job);
+      };
+      for (const JobId job : jobs_) {
+        if (pipeline_.IsMember(job) && stops(job)) pipeline_.Withdraw(job);
+      }
       bool moved = false;
       for (const JobId job : jobs_) {
-        if (!pipeline_.IsMember(job)) continue;
-        const bool stops = pipeline_.Shape(job).priority > priority && !pipeline_.IsWithinIteration(job);
-        if (stops) {
-          pipeline_.Withdraw(job);
-        } else {
-          moved |= TryStart(job);
-        }
+        if (pipeline_.IsMember(job) && !stops(job)) moved |= TryStart(job);
         Look();
       }
       moved |= FinishSomething();
