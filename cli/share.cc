@@ -13,6 +13,7 @@
 #include "cli/output.h"
 #include "cli/plan_flags.h"
 #include "cli/progress.h"
+#include "cli/share_script.h"
 #include "cli/training_flags.h"
 #include "cli/verb.h"
 #include "report/share_page.h"
@@ -33,6 +34,8 @@ struct Flags {
   std::string weights, priorities;
   int groups = 16;
   bool max_batch = false, compare = false, no_plan = false;
+  ShareScripts real;                                      // --script
+  std::vector<const CLI::Option*> of_scripts, of_models;  // of no use without, and with, --script
 };
 
 struct Asked {
@@ -208,7 +211,24 @@ Status WriteFiles(const Flags& flags, const report::ShareResult& result) {
   return {};
 }
 
+Result<int> RunReal(const Flags& flags) {
+  if (!flags.models.empty()) return Fail("{}: expected either MODELs or --script", flags.models.front());
+  for (const CLI::Option* flag : flags.of_models) {
+    if (flag->count() > 0) return Fail("{}: of no use with --script", flag->get_name());
+  }
+  ShareScripts share = flags.real;
+  share.capacity = flags.capacity;
+  share.groups = flags.groups;
+  share.weights = flags.weights, share.priorities = flags.priorities;
+  share.files = flags.files;
+  return RunShareScripts(share, flags.model, flags.output);
+}
+
 Result<int> RunShare(const Flags& flags) {
+  if (!flags.real.scripts.empty()) return RunReal(flags);
+  for (const CLI::Option* flag : flags.of_scripts) {
+    if (flag->count() > 0) return Fail("{}: of no use without --script", flag->get_name());
+  }
   for (const std::string& file : flags.files) EBB_RETURN_IF_ERROR(CheckFile(file, {".json", ".html", ".txt"}));
   if (flags.groups > kMostGroups) return Fail("--groups: expected 1 to {}, found {}", kMostGroups, flags.groups);
   EBB_ASSIGN_OR_RETURN(const std::vector<Asked> jobs, JobsOf(flags));
@@ -234,6 +254,18 @@ Verb AddShare(CLI::App& program) {
       ->type_name("")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   AddGpuFlags(*app, flags->device);
+  app->add_option(
+         "--script", flags->real.scripts,
+         "Instead of MODELs: a SCRIPT.py:function to train here, together with the others; may be given several "
+         "times")
+      ->type_name("SCRIPT.py:function")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  flags->of_scripts = {
+      app->add_option("--steps", flags->real.steps, "With --script: iterations of each (default 5)")
+          ->type_name("N")
+          ->check(Check(CheckPositive)),
+      app->add_option("--device", flags->real.device, "With --script: cpu (default) or cuda")->type_name("NAME")};
   app->add_option("--capacity", flags->capacity,
                   "Device memory for all of them (default: the GPU's beside one context)")
       ->type_name("BYTES");
@@ -249,6 +281,9 @@ Verb AddShare(CLI::App& program) {
   app->add_flag("--compare", flags->compare, "Also other ways of sharing a GPU")->disable_flag_override();
   app->add_flag("--no-plan", flags->no_plan, "Never let a job run under a plan (see ebbtide plan)")
       ->disable_flag_override();
+  for (const char* name : {"--gpu", "--link", "--max-batch", "--compare", "--no-plan"}) {
+    flags->of_models.push_back(app->get_option(name));
+  }
   AddOutputFlags(*app, flags->output, nullptr);
   AddFilesFlag(*app, flags->files, ".html a page with memory over time, .json the object, .txt");
   return {app, [flags] { return RunShare(*flags); }};

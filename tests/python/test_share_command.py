@@ -127,6 +127,11 @@ def test_same_input_same_output():
     (("resnet50", "--groups", "1000"), ["--groups", "1 to 256"]),
     (("resnet50", "-o", "x.png"), ["x.png"]),
     (tuple(["resnet18"] * 17), ["at most 16"]),
+    (("resnet18", "--script", "a.py:f"), ["either MODELs or --script"]),
+    (("resnet18", "--steps", "3"), ["--steps", "without --script"]),
+    (("--script", "a.py:f"), ["--capacity"]),
+    (("--script", "a.py", "--capacity", "1GiB"), ["a.py", "SCRIPT.py:function"]),
+    (("--script", "a.py:f", "--capacity", "1GiB", "--compare"), ["--compare", "of no use"]),
 ])
 def test_refusals(words, parts):
     assert_refused(run("share", *words), *parts)
@@ -138,6 +143,21 @@ def test_text_keeps_to_the_terminal(width):
     lines = re.sub(r"\x1b\[[0-9;]*[mK]", "", shown.split("\r")[-1]).split("\n")
     assert any("memory of the lanes" in line for line in lines)
     assert max(map(len, lines)) <= width
+
+
+def test_real_programs(tmp_path):
+    pytest.importorskip("torch")
+    script = tmp_path / "jobs.py"
+    script.write_text("from torch import nn, optim, randn\n"
+                      "def small():\n"
+                      "    model = nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 8))\n"
+                      "    return model, nn.functional.mse_loss, optim.SGD(model.parameters(), 0.1), (randn(16, 64), randn(16, 8))\n")
+    words = ("share", "--script", f"{script}:small", "--script", f"{script}:small", "--steps", "3", "--threads", "1", "-q", "--json")
+    done = run(*words, "--capacity", "1MiB")
+    assert done.returncode == 0, done.stderr
+    first, second = json.loads(done.stdout)["jobs"]
+    assert first["losses"] == second["losses"] and len(first["losses"]) == 3
+    assert run(*words, "--capacity", "4KiB").returncode == 1
 
 
 SCRIPT = """
