@@ -192,6 +192,7 @@ Refusal Pipeline::WhyNotBegin(std::size_t index) const {
   const GroupShape& first = job.shape->groups[0];
   // The older one must be able to end beside what the group leaves.
   if (Held(*other) + first.peak > size || Reach(*other) + first.after > size) return Refusal::kMemory;
+  if (MustYield(*other, first.peak)) return Refusal::kMemory;
   const bool fit_side_by_side = Peak(*other) + Peak(job) <= size;
   if (options_.start_at_ebb && !fit_side_by_side && Reach(*other) == Peak(*other)) return Refusal::kEbb;
   return Refusal::kNone;
@@ -206,10 +207,18 @@ Refusal Pipeline::WhyNotGoOn(const Job& job) const {
   const bool other_can_end = Reach(*other) + group.after <= size;
   const bool this_can_end = (*job.rest)[job.granted + 1] + HeldThen(*other) <= size;
   if (!other_can_end && !this_can_end) return Refusal::kMemory;
+  if (other->serial > job.serial) return Refusal::kNone;
   // Right of way: the older one that stands still is not put off further.
   const bool was_safe_for_other = Reach(*other) + HeldThen(job) <= size;
-  if (!other_can_end && was_safe_for_other && other->blocked && other->serial < job.serial) return Refusal::kMemory;
-  return Refusal::kNone;
+  if (!other_can_end && was_safe_for_other && other->blocked) return Refusal::kMemory;
+  return MustYield(*other, group.peak) ? Refusal::kMemory : Refusal::kNone;
+}
+
+// Whether an older iteration that stands still could go on now, and could not beside `peak`.
+bool Pipeline::MustYield(const Job& older, Bytes peak) const {
+  if (!older.blocked) return false;
+  const Bytes next = older.shape->groups[older.granted].peak;
+  return next + peak > regions_.lanes()[older.lane].size && WhyNotGoOn(older) == Refusal::kNone;
 }
 
 Refusal Pipeline::WhyNot(JobId id, int group) const {

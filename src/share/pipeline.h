@@ -176,6 +176,7 @@ class Pipeline {
   const Job* OtherWithin(const Job& job) const;
   Refusal WhyNotBegin(std::size_t index) const;
   Refusal WhyNotGoOn(const Job& job) const;
+  bool MustYield(const Job& older, Bytes peak) const;
   std::optional<LaneEnd> FreeEnd(int lane) const;
   std::int64_t EarliestReturn(int priority) const;
   std::vector<Awaited> Conflicts(const Job& job, std::size_t index, int group) const;

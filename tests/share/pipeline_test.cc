@@ -147,6 +147,21 @@ TEST(Pipeline, AHigherPriorityGoesFirst) {
   EXPECT_EQ(pipeline.WhyNot(a, 0), Refusal::kNone);
 }
 
+TEST(Pipeline, AnOlderIterationIsNotPutOffForever) {
+  // The lane has 71. a holds 10 and wants 54; b takes 24 at its peak and leaves little: it would fit beside what a
+  // holds again and again, and each time keep a from going on.
+  Pipeline pipeline(Options(71));
+  const JobId a = *pipeline.Join({.name = "a", .groups = {{10, 10}, {54, 0}}, .lane = 0});
+  const JobId b = *pipeline.Join({.name = "b", .groups = {{24, 5}, {24, 0}}, .lane = 0});
+  RunGroup(pipeline, a, 0);
+  ASSERT_TRUE(pipeline.TryStart(b, 0));
+  EXPECT_FALSE(pipeline.TryStart(a, 1));
+  pipeline.Finished(b, 0);
+  EXPECT_EQ(pipeline.WhyNot(b, 1), Refusal::kMemory);  // 24 + 54 > 71, and a could go on now
+  RunGroup(pipeline, a, 1);
+  RunGroup(pipeline, b, 1);
+}
+
 TEST(Pipeline, AJobThatIsAboutToAskKeepsItsTurn) {
   for (const bool keeps : {false, true}) {
     PipelineOptions options = Options(200);
