@@ -8,6 +8,7 @@
 
 #include "alloc/device_memory.h"
 #include "alloc/streams.h"
+#include "base/huge_pages.h"
 
 namespace ebbtide::alloc {
 
@@ -81,9 +82,9 @@ class TideChunks {
   void SplitParts(Chunk& chunk, Chunk& rest);
   void JoinParts(Chunk& chunk, Chunk& gone);
 
-  std::vector<Chunk> chunks_;
+  std::vector<Chunk, HugePages<Chunk>> chunks_;
   std::vector<Index> unused_;
-  std::vector<Part> parts_;
+  std::vector<Part, HugePages<Part>> parts_;
   Index unused_part_ = kNone;
 };
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "alloc/allocator.h"
+#include "base/huge_pages.h"
 
 namespace ebbtide::run {
 
@@ -47,6 +48,7 @@ class BlockTable {
     alloc::Address address = 0;
     alloc::BlockId block;
   };
+  using Slots = std::vector<Slot, HugePages<Slot>>;
 
   std::size_t Home(alloc::Address address) const {
     return static_cast<std::size_t>((address >> 9) * 0x9e3779b97f4a7c15u >> shift_);
@@ -62,7 +64,7 @@ class BlockTable {
     return at;
   }
   void Grow() {
-    std::vector<Slot> old = std::exchange(slots_, std::vector<Slot>(slots_.empty() ? 1024 : 2 * slots_.size()));
+    const Slots old = std::exchange(slots_, Slots(slots_.empty() ? 1024 : 2 * slots_.size()));
     shift_ = 64 - __builtin_ctzll(slots_.size());
     size_ = 0;
     for (const Slot& slot : old) {
@@ -70,7 +72,7 @@ class BlockTable {
     }
   }
 
-  std::vector<Slot> slots_;
+  Slots slots_;
   std::size_t size_ = 0;
   int shift_ = 63;
 };
