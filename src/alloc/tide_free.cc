@@ -54,6 +54,7 @@ void TideAllocator::Judge(Index index) {
     if (streams_[stream].finished < chunk.until) return;
     chunks_.DropParts(index);
     chunk.set = kClean;
+    chunk.until = 0;
     return;
   }
   StreamId only;
