@@ -1,6 +1,7 @@
-// The tide allocator's own cost per call, with 10^3 to 10^6 chunks that live: one is freed at random, another allocated.
-// Beside the time, which has the machine's caches in it, how far a call's cost is from flat: the ratio to that with 10^3.
-//   bench_tide [CALLS]   pairs of calls to measure, 1,000,000 if not given
+// The tide allocator's own cost per call, with 10^3 to 10^6 chunks that live: one is freed at random, another
+// allocated. Beside the time, which has the machine's caches in it, how far a call's cost is from flat: the ratio to
+// that with 10^3.
+//   bench_tide [PAIRS [LIVE ROW]]   pairs of calls to measure, 1,000,000 if not given; one figure alone, for a profiler
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -70,7 +71,7 @@ double Measure(const Workload& workload, std::size_t live, std::size_t pairs) {
   return best / static_cast<double>(2 * pairs);
 }
 
-int Run(std::size_t pairs) {
+int Run(std::size_t pairs, std::size_t only_live, std::size_t only_row) {
   const Workload workloads[] = {{"1 stream, 512 B to 4 KiB", 1, 512, 4096},
                                 {"1 stream, 512 B to 64 KiB", 1, 512, 65536},
                                 {"1 stream, 1.5 to 5.5 MiB", 1, 3 * kMiB / 2, 11 * kMiB / 2},
@@ -78,9 +79,11 @@ int Run(std::size_t pairs) {
                                 {"16 streams, 512 B to 64 KiB", 16, 512, 65536}};
   fmt::print("ns for a call (ratio to 10^3)     10^3           10^4           10^5           10^6 live\n");
   for (const Workload& workload : workloads) {
+    if (only_live > 0 && &workload != &workloads[only_row]) continue;
     fmt::print("{:30}", workload.name);
     double first = 0;
     for (const std::size_t live : {1000, 10000, 100000, 1000000}) {
+      if (only_live > 0 && live != only_live) continue;
       if (workload.most > kMiB && live > 100000) continue;  // more than there are addresses for
       const double ns = Measure(workload, live, pairs);
       if (first == 0) first = ns;
@@ -95,4 +98,7 @@ int Run(std::size_t pairs) {
 }  // namespace
 }  // namespace ebbtide::alloc
 
-int main(int argc, char** argv) { return ebbtide::alloc::Run(argc > 1 ? std::stoul(argv[1]) : 1000000); }
+int main(int argc, char** argv) {
+  const auto argument = [&](int i, std::size_t otherwise) { return argc > i ? std::stoul(argv[i]) : otherwise; };
+  return ebbtide::alloc::Run(argument(1, 1000000), argument(2, 0), argument(3, 0));
+}
