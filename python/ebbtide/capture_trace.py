@@ -12,6 +12,8 @@ from .capture_record import Recorder, map_tensors
 
 aten = torch.ops.aten
 
+_BATCH_NORMS = {aten.native_batch_norm.default, aten._native_batch_norm_legit.default, aten._native_batch_norm_legit.no_stats}
+
 
 class Tracing(TorchDispatchMode):
     """Sees every ATen call below autograd. Stands on top of a FakeTensorMode, which works out shapes and runs nothing."""
@@ -35,7 +37,7 @@ class Tracing(TorchDispatchMode):
         function = self._rules.in_place_form(function, args) or function
         result = function(*args, **kwargs)
         if isinstance(result, tuple):
-            result = _apart(result)
+            result = _as_kernels_make(function, args, _apart(result))
         if self._rules.writes_first_argument(function, args, result):
             self._recorder.record_in_place(function, args, kwargs, result)
         else:
@@ -76,3 +78,13 @@ def _apart(results):
             seen.add(id(result))
         apart.append(result)
     return tuple(apart)
+
+
+def _as_kernels_make(function, args, results):
+    """The CPU's batch norm of lowered inputs with parameters in float32 keeps its statistics in float32; its shape rule says otherwise."""
+    if function not in _BATCH_NORMS or results[0].device.type != "cpu":
+        return results
+    parameters = [p for p in args[1:5] if isinstance(p, torch.Tensor)]
+    if args[0].dtype not in (torch.bfloat16, torch.float16) or all(p.dtype != torch.float32 for p in parameters):
+        return results
+    return results[0], *(torch.empty_like(each, dtype=torch.float32) for each in results[1:])

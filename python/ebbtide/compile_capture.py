@@ -219,6 +219,11 @@ class _Follower(torch.fx.Interpreter):
                 line = line_of(node.stack_trace)
                 if line is None:
                     raise
+                if "leaf Variable that requires grad is being used in an in-place operation" in str(error):
+                    raise CaptureError(
+                        f"{line}: changes in place what an earlier graph has made, and which needs a gradient; expected both in one graph "
+                        "(where DistributedDataParallel splits the model: compile the model before it is wrapped, or set "
+                        "torch._dynamo.config.optimize_ddp = False)") from error
                 raise CaptureError(f"{line}: {type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}") from error
 
 
