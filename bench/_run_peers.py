@@ -119,5 +119,5 @@ def counted():
     """Gives a function for the most bytes that torch had allocated on the CPU since the context was entered."""
     import ebbtide
 
-    with ebbtide.budget("1TiB") as budget:
+    with ebbtide.budget("1TiB", device="cpu") as budget:
         yield lambda: budget.report()["peak_bytes"]

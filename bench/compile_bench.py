@@ -167,14 +167,14 @@ def eager(models):
     print(f"{'model':14} {'plain peak':>12} {'smallest':>9} {'peak':>12} {'time':>7}  bits")
     for name in models:
         loop, plain = Loop(name), []
-        with ebbtide.budget("1TiB") as free:
+        with ebbtide.budget("1TiB", device="cpu") as free:
             expected = loop.train(lambda m: m, times=plain)
         peak = free.report()["peak_bytes"]
         best = None
         for tenths in range(9, 0, -1):
             times = []
             try:
-                with ebbtide.budget(peak * tenths // 10) as budget:
+                with ebbtide.budget(peak * tenths // 10, device="cpu") as budget:
                     found = loop.train(lambda m: m, times=times)
             except torch.OutOfMemoryError:
                 break

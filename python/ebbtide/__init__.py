@@ -66,17 +66,18 @@ def step(model, loss_fn, optimizer, example_batch, budget=None, *, policy="home"
                 clip_grad_norm, clip_grad_value, on_gradients, swap_state, measure, pinned_limit=pinned_limit)
 
 
-def budget(limit):
+def budget(limit, device=None):
     """A context in which eager PyTorch keeps a limit of memory: what autograd has saved for backward goes to the host when
     memory is short, and comes back before backward needs it. The numbers are the same.
 
-    `limit` is a number of bytes or a text as "4GiB". It covers what torch allocates on the CPU inside the context; the parameters, and all
-    else that was there before, is not counted. Raises torch.OutOfMemoryError where the limit cannot be kept. Returns an
+    `limit` is a number of bytes or a text as "4GiB"; the parameters, and all else that was there before, is not counted. `device`
+    "cpu": it covers what torch allocates on the CPU inside the context. "cuda", "cuda:1": by how much torch's memory on the GPU may grow. None:
+    the GPU, if PyTorch sees one. Raises torch.OutOfMemoryError where the limit cannot be kept. Returns an
     ebbtide.budgeting.Budget. See docs/run.md.
     """
     from .budgeting import Budget
 
-    return Budget(limit)
+    return Budget(limit, device)
 
 
 def use_tide(capacity=None, device=0):

@@ -12,57 +12,89 @@ from .torch_library import library
 _SMALLEST = 4096  # bytes; what is smaller stays
 _FIGURES = ("live_bytes", "peak_bytes", "copied_out_bytes", "copied_in_bytes", "budget_bytes", "short_of_bytes")
 
-_open = None  # the budget that is in force
+_open = {}  # by torch.device: the budget that is in force
 
 
 @functools.cache
-def _library():
-    found = ctypes.CDLL(library())
-    found.ebbtide_budget_open.argtypes = [ctypes.c_uint64]
-    found.ebbtide_budget_save.argtypes = [ctypes.c_void_p]
+def _library(kind):
+    found = ctypes.CDLL(library(kind))
+    found.ebbtide_budget_open.argtypes = [ctypes.c_int32, ctypes.c_uint64, ctypes.POINTER(ctypes.c_void_p)]
+    found.ebbtide_budget_save.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
     found.ebbtide_budget_save.restype = ctypes.c_uint64
-    found.ebbtide_budget_get.argtypes = found.ebbtide_budget_drop.argtypes = [ctypes.c_uint64]
+    found.ebbtide_budget_get.argtypes = found.ebbtide_budget_drop.argtypes = [ctypes.c_void_p, ctypes.c_uint64]
+    found.ebbtide_budget_figures.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+    found.ebbtide_budget_error.restype = ctypes.c_char_p
     return found
 
 
 class Budget:
     """A context. `report()` has bytes since it was entered."""
 
-    def __init__(self, limit):
+    def __init__(self, limit, device=None):
         if isinstance(limit, str) and limit.strip().endswith("%"):
             raise ValueError(f"budget {limit!r}: expected bytes or a text as '4GiB'; eager code has no plain peak that is known before it runs")
         if isinstance(limit, bool) or not isinstance(limit, (int, str)):
             raise ValueError(f"budget {limit!r}: expected bytes or a text as '4GiB'")
-        self._limit = _bytes_of(str(limit))
-        self._hooks = self._last = None
+        self.limit = _bytes_of(str(limit))
+        self._device = _device_of(device)
+        self._number = -1 if self._device.type == "cpu" else self._device.index
+        self._hooks = self._last = self._native = self._handle = None
 
     def __enter__(self):
-        global _open
-        if _open is not None:
-            raise RuntimeError("a budget is in force already; expected one at a time")
-        _library().ebbtide_budget_open(self._limit)
+        if self._device in _open:
+            raise RuntimeError(f"a budget is in force already for the device {str(self._device)!r}; expected one at a time")
+        self._native, self._handle = _library(self._device.type), ctypes.c_void_p()
+        self.check(self._native.ebbtide_budget_open(self._number, self.limit, ctypes.byref(self._handle)))
         self._hooks = torch.autograd.graph.saved_tensors_hooks(_pack, _unpack)
         self._hooks.__enter__()
-        _open = self
+        _open[self._device] = self
         return self
 
     def __exit__(self, *error):
-        global _open
         self._hooks.__exit__(*error)
-        _library().ebbtide_budget_close()
         self._last = self._figures()
-        _open = None
+        del _open[self._device]
+        self.check(self._native.ebbtide_budget_close(self._number))
 
     def report(self):
         """What is in use, the most that was at once, and what was copied, in bytes."""
-        if self._last is None and _open is not self:
+        if self._last is None and _open.get(self._device) is not self:
             raise RuntimeError("the budget has not been in force yet")
         return dict(self._last or self._figures())
 
+    def save(self, tensor):
+        """The number that the tensor's storage is saved as; 0: it is not memory of this budget."""
+        return self._native.ebbtide_budget_save(self._handle, tensor._cdata)
+
+    def get(self, number):
+        self.check(self._native.ebbtide_budget_get(self._handle, number))
+
+    def drop(self, number):
+        self._native.ebbtide_budget_drop(self._handle, number)
+
+    def check(self, status):
+        if status:
+            kind = torch.OutOfMemoryError if status == 1 else RuntimeError
+            raise kind(self._native.ebbtide_budget_error().decode())
+
     def _figures(self):
         out = (ctypes.c_uint64 * len(_FIGURES))()
-        _library().ebbtide_budget_figures(out)
+        self.check(self._native.ebbtide_budget_figures(self._handle, out))
         return dict(zip(_FIGURES, out))
+
+
+def _device_of(device):
+    if device is None:
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    device = torch.device(device)
+    if device.type == "cpu":
+        return torch.device("cpu")
+    if device.type != "cuda":
+        raise ValueError(f"device {str(device)!r}: expected 'cpu' or 'cuda'")
+    if (device.index or 0) >= torch.cuda.device_count():
+        raise ValueError(f"device {str(device)!r}: PyTorch sees {torch.cuda.device_count() or 'no'} GPU{'s'[: torch.cuda.device_count() > 1]}")
+    torch.cuda.init()
+    return torch.device("cuda", torch.cuda.current_device() if device.index is None else device.index)
 
 
 class _Saved:
@@ -70,20 +102,21 @@ class _Saved:
 
     number = 0
 
-    def __init__(self, tensor):
-        self.tensor, self.version = tensor.detach(), tensor._version
-        self.number = _library().ebbtide_budget_save(self.tensor._cdata)
+    def __init__(self, tensor, budget):
+        self.tensor, self.version, self.budget = tensor.detach(), tensor._version, budget
+        self.number = budget.save(self.tensor)
 
     def __del__(self):
         if self.number:
-            _library().ebbtide_budget_drop(self.number)
+            self.budget.drop(self.number)
 
 
 @torch._disable_dynamo  # else torch.compile compiles the hooks too
 def _pack(tensor):
-    if tensor.device.type != "cpu" or tensor.layout != torch.strided or tensor.nbytes < _SMALLEST or type(tensor) is not torch.Tensor:
+    budget = _open.get(tensor.device)
+    if budget is None or tensor.layout != torch.strided or tensor.nbytes < _SMALLEST or type(tensor) is not torch.Tensor:
         return tensor
-    saved = _Saved(tensor)
+    saved = _Saved(tensor, budget)
     return saved if saved.number else tensor
 
 
@@ -96,8 +129,6 @@ def _unpack(saved):
             "one of the variables needed for gradient computation has been modified by an inplace operation: a tensor of shape "
             f"{tuple(saved.tensor.shape)} is at version {saved.tensor._version}; expected version {saved.version}"
         )
-    if not _library().ebbtide_budget_get(saved.number):
-        raise torch.OutOfMemoryError(
-            f"the budget of {_open._limit if _open else 'an earlier context'} bytes cannot be kept: no room for {saved.tensor.nbytes} bytes that backward needs"
-        )
-    return saved.tensor.detach()  # a reference of its own: what is in use does not leave
+    tensor = saved.tensor.detach()  # a reference of its own: what is in use does not leave
+    saved.budget.get(saved.number)
+    return tensor

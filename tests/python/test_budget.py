@@ -16,6 +16,10 @@ import ebbtide  # noqa: E402
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
+def budget_of(limit):
+    return ebbtide.budget(limit, device="cpu")
+
+
 def trained(model, loss_fn, batch, steps=4):
     torch.manual_seed(7)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
@@ -39,11 +43,11 @@ def deep():
 def test_same_numbers_in_less_memory(make, share):
     model, loss_fn, batch = make()
     twin, other = copy.deepcopy(model), copy.deepcopy(model)
-    with ebbtide.budget("1TiB") as plain:
+    with budget_of("1TiB") as plain:
         expected = trained(other, loss_fn, batch)
     assert plain.report()["copied_out_bytes"] == 0
     limit = int(plain.report()["peak_bytes"] * share)
-    with ebbtide.budget(limit) as budget:
+    with budget_of(limit) as budget:
         found = trained(model, loss_fn, batch)
     assert all(same_bits(a, b) for a, b in zip(found, expected))
     assert all(same_bits(a, b) for a, b in zip(model.state_dict().values(), other.state_dict().values()))
@@ -56,15 +60,15 @@ def test_same_numbers_in_less_memory(make, share):
 def test_a_limit_that_cannot_be_kept_raises():
     model, loss_fn, batch = deep()
     with pytest.raises(torch.OutOfMemoryError, match="the budget of 150000 bytes cannot be kept"):
-        with ebbtide.budget(150_000):
+        with budget_of(150_000):
             trained(model, loss_fn, batch)
-    with ebbtide.budget("1GiB"):
+    with budget_of("1GiB"):
         trained(model, loss_fn, batch, 1)
 
 
 def test_what_is_referred_to_stays():
     x = torch.randn(64, 64, requires_grad=True)  # 16 KiB
-    with ebbtide.budget(8 * 16384) as budget:
+    with budget_of(8 * 16384) as budget:
         kept = [x.exp()]
         for _ in range(3):
             kept.append(kept[-1].sin())
@@ -82,7 +86,7 @@ def test_what_is_referred_to_stays():
 
 
 def test_changes_in_place_are_found():
-    with ebbtide.budget("1GiB"):
+    with budget_of("1GiB"):
         x = torch.randn(64, 64, requires_grad=True)
         y = x.exp()
         loss = y.sin().sum()
@@ -94,10 +98,10 @@ def test_changes_in_place_are_found():
 def test_mistakes_are_told():
     for wrong in ("50%", True, None, "many"):
         with pytest.raises(ValueError, match="budget .*: expected bytes"):
-            ebbtide.budget(wrong)
-    with ebbtide.budget("1GiB"):
+            budget_of(wrong)
+    with budget_of("1GiB"):
         with pytest.raises(RuntimeError, match="in force already"):
-            with ebbtide.budget("1GiB"):
+            with budget_of("1GiB"):
                 pass
 
 
@@ -105,7 +109,7 @@ def test_holds_for_compiled_code_too():
     model, loss_fn, batch = deep()
     expected = trained(copy.deepcopy(model), loss_fn, batch)
     torch._dynamo.reset()
-    with ebbtide.budget("2MiB") as budget:
+    with budget_of("2MiB") as budget:
         found = trained(torch.compile(model, backend="aot_eager", dynamic=True), loss_fn, batch)
     assert all(same_bits(a, b) for a, b in zip(found, expected))
     assert budget.report()["peak_bytes"] <= 2**21

@@ -1,21 +1,76 @@
-// Torch's CPU memory inside `with ebbtide.budget(...)`: counted, and kept within a limit by copying to the host what
-// autograd has saved for backward and nobody else refers to. Python speaks with it through the functions at the end of
-// budget.cc.
+// `with ebbtide.budget(...)`: torch's memory on a device, kept within a limit by copying to the host what autograd has
+// saved for backward and nobody else refers to. Who leaves and who comes back is the same for every device (budget.cc);
+// how memory is counted and copied is a BudgetMemory's (budget_cpu.cc, cuda_budget.cc).
 #pragma once
 
 #include <c10/core/Allocator.h>
+#include <c10/core/StorageImpl.h>
+#include <c10/core/Stream.h>
 
 #include <cstddef>
+#include <functional>
+#include <memory>
 
 namespace ebbtide::torch_kernels {
 
-// Whether memory is being counted.
-bool BudgetIsOn();
+constexpr int kCpu = -1;  // devices are this, or the number of a GPU
 
-// Memory from `before`, counted. Raises OutOfMemoryError where the limit cannot be kept.
+// A copy that may be under way.
+struct BudgetCopy {
+  virtual ~BudgetCopy() = default;
+};
+
+// A storage that autograd has saved.
+struct SavedStorage {
+  c10::StorageImpl* storage;  // alive: whoever saved it refers to it
+  std::size_t bytes;
+  c10::Stream stream;    // in its order, the contents are complete
+  std::size_t uses = 1;  // saved tensors on it
+  bool is_here = true;
+  c10::DataPtr host;                 // a copy of the contents, or null
+  std::unique_ptr<BudgetCopy> copy;  // the last, either way
+};
+
+// The memory that a budget is of. Thread-safe but for the copies of one storage.
+class BudgetMemory {
+ public:
+  virtual ~BudgetMemory() = default;
+  virtual void Open(std::size_t limit) = 0;
+  virtual void Close() = 0;
+
+  // Torch's own, with the budget in it.
+  virtual c10::Allocator* TorchAllocator() = 0;
+  // Of tensors that were made since Open, in bytes.
+  virtual std::size_t InUse() = 0;
+  // What counts against the limit, now and at most.
+  virtual std::size_t Taken() = 0;
+  virtual std::size_t MostTaken() = 0;
+  // Whether a request is expected to be met.
+  virtual bool HasRoom(std::size_t bytes) = 0;
+  // Whether it is the limit, and not the device, that a request cannot be met for.
+  virtual bool IsAtLimit(std::size_t bytes) = 0;
+  // Whether the memory of the storage was made since Open, and is as large as when it was saved.
+  virtual bool Owns(const SavedStorage& saved) = 0;
+
+  virtual c10::DataPtr AllocateHost(std::size_t bytes) = 0;
+  // Begins a copy between `host` and the storage, behind the one before it.
+  virtual void CopyOut(SavedStorage& saved) = 0;
+  virtual void CopyIn(SavedStorage& saved) = 0;
+  // What the caller does with the memory next, or whoever gets it next, comes after the copy.
+  virtual void WaitToUse(SavedStorage& saved) = 0;
+  virtual void WaitToFree(SavedStorage& saved) = 0;
+};
+std::unique_ptr<BudgetMemory> MakeCpuBudgetMemory();
+
+bool BudgetIsInForce(int device);
+
+// Calls `take`, which allocates that many bytes or raises OutOfMemoryError, as often as it takes to make room for it.
+// Raises OutOfMemoryError where the limit cannot be kept.
+void WithinBudget(int device, std::size_t bytes, const std::function<void()>& take);
+
+// Memory of the CPU from `before`, counted and within the budget.
 c10::DataPtr AllocateWithinBudget(c10::Allocator* before, std::size_t bytes);
-
-// Frees memory that was counted. False: it was not.
+// Frees memory of the CPU that was counted. False: it was not.
 bool ReleaseCounted(void* address);
 
 }  // namespace ebbtide::torch_kernels

@@ -4,6 +4,9 @@
 #include <c10/core/Allocator.h>
 #include <c10/core/Device.h>
 
+#include <memory>
+
+#include "budget.h"
 #include "run/kernels_abi.h"
 
 namespace ebbtide::torch_kernels {
@@ -18,8 +21,14 @@ struct CudaSide {
   c10::Allocator* (*allocator)();
   // This thread's stream.
   void* (*stream)(c10::Device device);
+  // Of that GPU.
+  std::unique_ptr<BudgetMemory> (*make_budget_memory)(int device);
 };
 
 extern const CudaSide* cuda_side;
+
+// cuda_budget.cc: memory for the budget of a GPU; what torch's allocator has made while it is in force.
+std::unique_ptr<BudgetMemory> MakeCudaBudgetMemory(int device);
+void NoteCudaMemory(int device, void* address, std::size_t bytes);
 
 }  // namespace ebbtide::torch_kernels

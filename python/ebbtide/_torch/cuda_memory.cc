@@ -1,5 +1,5 @@
 // Torch's CUDA memory while the engine runs an op on this thread: what the engine gives. At all other times, and for
-// all else that is asked of an allocator, torch's own.
+// all else that is asked of an allocator, torch's own, within the budget if there is one.
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAStream.h>
 #include <c10/util/Exception.h>
@@ -35,22 +35,40 @@ bool TakeBack(void* address) {
 // Memory that outlives the op, or is let go of by another thread, is the engine's to reuse.
 void Release(void* address) { TakeBack(address); }
 
+void* AddressOf(void* made) { return made; }
+void* AddressOf(const c10::DataPtr& made) { return made.get(); }
+
+// What `take` gets from torch's allocator.
+template <class Take>
+auto Within(std::size_t bytes, Take take) {
+  const int device = c10::cuda::current_device();
+  if (bytes == 0 || !BudgetIsInForce(device)) return take();
+  decltype(take()) made{};
+  WithinBudget(device, bytes, [&] {
+    made = take();
+    NoteCudaMemory(device, AddressOf(made), bytes);
+  });
+  return made;
+}
+
 class EngineCudaAllocator final : public caching::CUDAAllocator {
  public:
   explicit EngineCudaAllocator(caching::CUDAAllocator* before) : before_(before) {}
   caching::CUDAAllocator* before() const { return before_; }
 
   c10::DataPtr allocate(std::size_t bytes) override {
-    if (!current) return before_->allocate(bytes);
+    if (!current) return Within(bytes, [&] { return before_->allocate(bytes); });
     void* const address = Give(bytes);
     return {address, address, &Release, c10::Device(c10::DeviceType::CUDA, c10::cuda::current_device())};
   }
   c10::DeleterFnPtr raw_deleter() const override { return before_->raw_deleter(); }
   void copy_data(void* to, const void* from, std::size_t bytes) const override { before_->copy_data(to, from, bytes); }
   bool is_simple_data_ptr(const c10::DataPtr& data) const override { return before_->is_simple_data_ptr(data); }
-  void* raw_alloc(size_t bytes) override { return current ? Give(bytes) : before_->raw_alloc(bytes); }
+  void* raw_alloc(size_t bytes) override {
+    return current ? Give(bytes) : Within(bytes, [&] { return before_->raw_alloc(bytes); });
+  }
   void* raw_alloc_with_stream(size_t bytes, cudaStream_t stream) override {
-    return current ? Give(bytes) : before_->raw_alloc_with_stream(bytes, stream);
+    return current ? Give(bytes) : Within(bytes, [&] { return before_->raw_alloc_with_stream(bytes, stream); });
   }
   void raw_delete(void* address) override {
     if (!TakeBack(address)) before_->raw_delete(address);
@@ -160,6 +178,7 @@ const CudaSide kSide{
     .held = [] { return held; },
     .allocator = []() -> c10::Allocator* { return caching::allocator.load(); },
     .stream = [](c10::Device device) -> void* { return c10::cuda::getCurrentCUDAStream(device.index()).stream(); },
+    .make_budget_memory = &MakeCudaBudgetMemory,
 };
 
 [[maybe_unused]] const bool known = (cuda_side = &kSide, true);

@@ -17,7 +17,8 @@ class EngineAllocator final : public c10::Allocator {
   explicit EngineAllocator(c10::Allocator* before) : before_(before) {}
 
   c10::DataPtr allocate(std::size_t bytes) override {
-    if (!current) return BudgetIsOn() && bytes > 0 ? AllocateWithinBudget(before_, bytes) : before_->allocate(bytes);
+    if (!current && bytes > 0 && BudgetIsInForce(kCpu)) return AllocateWithinBudget(before_, bytes);
+    if (!current) return before_->allocate(bytes);
     void* const address = bytes > 0 ? current->allocate(current->context, bytes) : nullptr;
     TORCH_CHECK_WITH(OutOfMemoryError, address || bytes == 0, "the pool has no room for ", bytes, " more bytes");
     return {address, address, &Release, c10::Device(c10::DeviceType::CPU)};
