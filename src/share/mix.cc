@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 #include <set>
+#include <tuple>
 
 #include "plan/make_plan.h"
 #include "share/pipeline_gate.h"
@@ -72,8 +73,10 @@ class Arranger {
       tight.push_back(known != tight.end() ? *known : Make(training, nullptr, 0));
     }
     TryAll(tight);
-    if (!best_.fits && options_.may_plan) {
-      if (auto planned = PlanTallJobs(tight)) TryAll(*planned);
+    // Jobs that fill their lane leave no room for another's groups: then they are planned for less of it.
+    for (const double part : {1.0, 0.92}) {
+      if (!options_.may_plan || (best_.fits && Overlap(best_.together) >= kEnoughOverlap)) break;
+      if (auto planned = PlanTallJobs(tight, part)) TryAll(*planned);
     }
     if (!best_.fits) {
       const std::vector<Bytes> needs = Needs(tight, std::vector<int>(tight.size(), 0));
@@ -127,15 +130,24 @@ class Arranger {
     }
   }
 
-  // By more than a thousandth: else the choice made first stands, that of more lanes.
+  static constexpr double kEnoughOverlap = 0.1;
+  static double Overlap(const Together& together) {
+    return static_cast<double>(together.overlapped) /
+           static_cast<double>(std::max<std::int64_t>(together.group_runs, 1));
+  }
+  // By more than a thousandth of the time, or in the same time with more that overlaps; else the choice made first
+  // stands, that of more lanes.
   static bool IsBetter(const Together& a, const Together& b) {
-    return static_cast<double>(a.round) < 0.999 * static_cast<double>(b.round);
+    const double ratio = static_cast<double>(a.round) / static_cast<double>(b.round);
+    return ratio < 0.999 || (ratio <= 1 && Overlap(a) > Overlap(b) + 0.05);
   }
 
   Job Relaxed(const Job& tight, const sim::Schedule* schedule, Bytes enough) {
-    const std::pair key(tight.training.get(), enough);
+    // A plan's schedule is told by the height it has when placed as low as it goes.
+    const std::tuple key(static_cast<const Training*>(tight.training.get()), enough,
+                         tight.planned ? tight.placement.height : 0);
     for (const auto& [known, job] : placed_) {
-      if (known == key && job.planned == tight.planned) return job;
+      if (known == key) return job;
     }
     placed_.emplace_back(key, Make(tight.training, schedule, enough));
     return placed_.back().second;
@@ -147,8 +159,9 @@ class Arranger {
 
   // Every job that is taller than the one lane under all the state gets a plan that is not. Nothing: one of them
   // cannot.
-  std::optional<std::vector<Job>> PlanTallJobs(const std::vector<Job>& tight) {
-    const Bytes room = options_.capacity - StateOf(tight);
+  std::optional<std::vector<Job>> PlanTallJobs(const std::vector<Job>& tight, double part) {
+    const auto room =
+        RoundUp(static_cast<Bytes>(part * static_cast<double>(options_.capacity - StateOf(tight))), 512) - 512;
     std::vector<Job> out;
     for (const Job& job : tight) {
       if (job.placement.height <= room) {
@@ -163,8 +176,9 @@ class Arranger {
   }
 
   std::optional<Job> PlanWithin(const Job& job, Bytes room) {
-    for (const auto& [training, planned] : plans_) {
-      if (training == job.training.get()) return planned;
+    const std::pair key(static_cast<const Training*>(job.training.get()), room);
+    for (const auto& [known, planned] : plans_) {
+      if (known == key) return planned;
     }
     Bytes budget = job.placement.state + room;
     std::optional<Job> found;
@@ -180,7 +194,7 @@ class Arranger {
       if (over <= 0) found = std::move(candidate);
       budget -= over + over / 4;  // the lane's placement wants more than the plan's own
     }
-    plans_.emplace_back(job.training.get(), found);
+    plans_.emplace_back(key, found);
     return found;
   }
 
@@ -201,8 +215,8 @@ class Arranger {
 
   const Trainings& trainings_;
   const MixOptions& options_;
-  std::vector<std::pair<std::pair<const Training*, Bytes>, Job>> placed_;
-  std::vector<std::pair<const Training*, std::optional<Job>>> plans_;
+  std::vector<std::pair<std::tuple<const Training*, Bytes, Bytes>, Job>> placed_;
+  std::vector<std::pair<std::pair<const Training*, Bytes>, std::optional<Job>>> plans_;
   Mix best_;
 };
 
