@@ -74,11 +74,13 @@ std::vector<std::shared_ptr<const Training>> TrainingsOf(const Names& names, con
 // How many times as fast the mix is: in rounds, or in samples at the other's own largest share of these batches.
 std::string Over(const char* name, const Names& names, const CommonBatch& common, const MixOptions& options) {
   const Baseline& baseline = *FindBaseline(name);
+  const auto batches_at = [&](std::int64_t permille) {
+    std::vector<std::int64_t> out;
+    for (const std::int64_t batch : common.batches) out.push_back(std::max<std::int64_t>(1, batch * permille / 1000));
+    return out;
+  };
   const auto at = [&](std::int64_t permille) {
-    std::vector<std::int64_t> batches;
-    for (const std::int64_t batch : common.batches)
-      batches.push_back(std::max<std::int64_t>(1, batch * permille / 1000));
-    return baseline.run(MakeBaselineInput(TrainingsOf(names, batches, options.gpu), options));
+    return baseline.run(MakeBaselineInput(TrainingsOf(names, batches_at(permille), options.gpu), options));
   };
   const auto round = static_cast<double>(common.mix.together.round);
   if (const BaselineResult same = at(1000); same.fits) {
@@ -90,8 +92,13 @@ std::string Over(const char* name, const Names& names, const CommonBatch& common
     (at(middle).fits ? low : high) = middle;
   }
   if (low == 0) return "none";
-  const double samples = static_cast<double>(low) / 1000 / static_cast<double>(at(low).together.round);
-  return fmt::format("{:.2f} at {} %", 1 / round / samples, low / 10);
+  // Batches are whole: the mean over the jobs of what each has of ours.
+  double share = 0;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    share += static_cast<double>(batches_at(low)[i]) / static_cast<double>(common.batches[i]);
+  }
+  share /= static_cast<double>(names.size());
+  return fmt::format("{:.2f} at {:.0f} %", static_cast<double>(at(low).together.round) / round / share, 100 * share);
 }
 
 bool Show(const Names& names, const DeviceProfile& gpu) {
