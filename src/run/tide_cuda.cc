@@ -31,6 +31,7 @@ Result<CudaPages> Load() {
   find(p.MemUnmap, "cuMemUnmap");
   find(p.MemRelease, "cuMemRelease");
   find(p.EventQuery, "cuEventQuery");
+  find(p.CtxSynchronize, "cuCtxSynchronize");
   if (missing) return Fail("device cuda: the CUDA driver has no {}; expected a newer one", missing);
   p.phantom_released = reinterpret_cast<decltype(p.phantom_released)>(dlsym(RTLD_DEFAULT, "ebbtide_phantom_released"));
   return p;
@@ -144,7 +145,7 @@ void CudaTideDevice::MarkNow(Stream& stream) {
     return;
   }
   if (event) spare_.push_back(event);
-  driver_.StreamSynchronize(stream.handle);
+  if (driver_.StreamSynchronize(stream.handle) != 0) pages_.CtxSynchronize();
   Reach(stream, stream.last);
 }
 

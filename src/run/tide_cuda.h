@@ -42,6 +42,7 @@ struct CudaPages {
   int (*MemUnmap)(CudaAddress address, std::size_t bytes);
   int (*MemRelease)(Handle handle);
   int (*EventQuery)(CudaEvent event);
+  int (*CtxSynchronize)();
   void (*phantom_released)(const void* address, std::size_t bytes);  // null on a real GPU
 };
 Result<const CudaPages*> LoadCudaPages();
