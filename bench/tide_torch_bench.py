@@ -34,7 +34,7 @@ def compile_drive(folder):
 def main():
     if not LIBRARIES.is_dir():
         sys.exit("the build has no phantom GPU")
-    pairs = sys.argv[1] if len(sys.argv) > 1 else "1000000"
+    pairs = sys.argv[1] if len(sys.argv) > 1 else "300000"
     library = BUILD / "python-path" / "ebbtide" / "libebbtide_tide.so"
     with tempfile.TemporaryDirectory() as name:
         program = compile_drive(pathlib.Path(name))

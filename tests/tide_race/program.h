@@ -5,15 +5,10 @@
 
 #include <array>
 #include <cstdint>
-#include <deque>
-#include <map>
-#include <random>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "alloc/tide.h"
-#include "phantom/core/race.h"
 
 namespace ebbtide::alloc {
 
