@@ -42,6 +42,7 @@ struct Asked {
   std::string model;
   std::int64_t batch = 0;
   std::int64_t weight = 1, priority = 0;
+  bool batch_given = false;
 };
 
 std::optional<std::int64_t> ParseWhole(std::string_view text) {
@@ -58,7 +59,9 @@ Result<Asked> ParseModel(const std::string& text, std::int64_t batch) {
   const auto number = ParseWhole(std::string_view(text).substr(colon + 1));
   if (!number) return Asked{text, batch};
   if (*number < 1) return Fail("{}: expected a batch of at least 1 behind the colon", text);
-  return Asked{text.substr(0, colon), *number};
+  Asked asked{text.substr(0, colon), *number};
+  asked.batch_given = true;
+  return asked;
 }
 
 // "1,2,1", one for each job.
@@ -139,8 +142,13 @@ class Trainings {
     ModelFlags model = flags_.model;
     model.model = asked.model;
     model.options.batch_size = batch;
-    // A graph file has the batch it was captured at.
-    if (!flags_.max_batch && !HasFreeBatch(model, {})) return Load(model, flags_.output);
+    if (!HasFreeBatch(model, {})) {
+      if (flags_.max_batch || asked.batch_given) {
+        return Fail("{}: a graph file has the batch it was captured at; expected neither :BATCH nor --max-batch",
+                    asked.model);
+      }
+      return Load(model, flags_.output);
+    }
     auto found = any_.find(asked.model);
     if (found == any_.end()) {
       EBB_ASSIGN_OR_RETURN(AnyBatchModel any, AnyBatchModel::Open(model, {}, flags_.output));

@@ -10,23 +10,44 @@ namespace {
 
 constexpr Bytes kNever = std::numeric_limits<Bytes>::max();
 
+constexpr std::size_t kMostPlaces = 4096;
+constexpr std::size_t kMostGroups = 1024;  // a cut into so many has places enough
+
+// Where a cut may be, from 0 to the number of steps: everywhere, or, of a long step, at the least place of each
+// stretch.
+std::vector<std::uint32_t> Places(const StepProfile& profile) {
+  const std::size_t steps = profile.steps(), stretch = (steps + kMostPlaces - 1) / kMostPlaces;
+  std::vector<std::uint32_t> out = {0};
+  for (std::size_t begin = 0; begin < steps; begin += stretch) {
+    const std::size_t end = std::min(begin + stretch, steps);
+    std::size_t least = begin;
+    for (std::size_t step = begin; step < end; ++step) {
+      if (profile.crossing[step] < profile.crossing[least]) least = step;
+    }
+    if (end < steps) out.push_back(static_cast<std::uint32_t>(least + 1));
+  }
+  out.push_back(static_cast<std::uint32_t>(steps));
+  return out;
+}
+
 // The ends of the groups of the least cut, if there is one within the tolerance.
 std::optional<std::vector<std::uint32_t>> LeastCut(const StepProfile& profile, const std::vector<Nanos>& clock,
                                                    int groups, double tolerance) {
-  const std::size_t steps = profile.steps();
   const double mean = static_cast<double>(clock.back()) / groups;
   const auto most = static_cast<Nanos>(mean * (1 + tolerance)), least = static_cast<Nanos>(mean * (1 - tolerance));
-  // best[s]: the least crossing bytes of cutting the steps before s into the groups so far; from[g][s]: where the last
-  // of them begins.
-  std::vector<Bytes> best(steps + 1, kNever), next(steps + 1);
-  std::vector<std::vector<std::uint32_t>> from(groups, std::vector<std::uint32_t>(steps + 1, 0));
+  const std::vector<std::uint32_t> places = Places(profile);
+  const std::size_t last = places.size() - 1;
+  // By place. best[p]: the least crossing bytes of cutting the steps before it into the groups so far; from[g][p]: the
+  // place where the last of them begins.
+  std::vector<Bytes> best(places.size(), kNever), next(places.size());
+  std::vector<std::vector<std::uint32_t>> from(groups, std::vector<std::uint32_t>(places.size(), 0));
   best[0] = 0;
   for (int g = 0; g < groups; ++g) {
     std::ranges::fill(next, kNever);
-    for (std::size_t end = g + 1; end <= steps; ++end) {
-      const Bytes cost = end == steps ? 0 : profile.crossing[end - 1];
+    for (std::size_t end = g + 1; end <= last; ++end) {
+      const Bytes cost = end == last ? 0 : profile.crossing[places[end] - 1];
       for (std::size_t begin = end; begin-- > 0;) {
-        const Nanos time = clock[end] - clock[begin];
+        const Nanos time = clock[places[end]] - clock[places[begin]];
         if (time > most) break;
         if (time < least || best[begin] == kNever || best[begin] + cost > next[end]) continue;
         next[end] = best[begin] + cost;
@@ -35,10 +56,10 @@ std::optional<std::vector<std::uint32_t>> LeastCut(const StepProfile& profile, c
     }
     best.swap(next);
   }
-  if (best[steps] == kNever) return std::nullopt;
+  if (best[last] == kNever) return std::nullopt;
   std::vector<std::uint32_t> ends(groups);
-  auto end = static_cast<std::uint32_t>(steps);
-  for (int g = groups; g-- > 0; end = from[g][end]) ends[g] = end;
+  auto end = static_cast<std::uint32_t>(last);
+  for (int g = groups; g-- > 0; end = from[g][end]) ends[g] = places[end];
   return ends;
 }
 
@@ -66,7 +87,7 @@ Cut CutGroups(const StepProfile& profile, const CutOptions& options) {
   if (profile.steps() == 0) return {};
   std::vector<Nanos> clock(profile.steps() + 1, 0);
   for (std::size_t step = 0; step < profile.steps(); ++step) clock[step + 1] = clock[step] + profile.time[step];
-  const int groups = std::clamp<int>(options.groups, 1, static_cast<int>(std::min<std::size_t>(profile.steps(), 4096)));
+  const int groups = std::clamp<int>(options.groups, 1, static_cast<int>(std::min<std::size_t>(profile.steps(), kMostGroups)));
   // With a tolerance of `groups` a group may take all of the time, and none of it: there is always a cut.
   for (double tolerance = std::max(options.tolerance, 0.01);; tolerance = std::min(2 * tolerance, double(groups))) {
     const auto ends = LeastCut(profile, clock, groups, tolerance);

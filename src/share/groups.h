@@ -31,7 +31,7 @@ struct NodeGroup {
 };
 
 struct CutOptions {
-  int groups = 16;  // at most; fewer where there are fewer steps
+  int groups = 16;  // at most, up to 1024; fewer where there are fewer steps
   // A group's time lies within this share of the mean, unless single steps are too long for that: then the share is
   // doubled until there is a cut.
   double tolerance = 0.25;
@@ -43,7 +43,7 @@ struct Cut {
   Bytes crossing = 0;    // sum over the cuts between groups: the least for this number of groups and tolerance
 };
 
-// By dynamic programming over the steps. Deterministic; of several least cuts the one with the earliest last cut.
+// By dynamic programming over the steps; of more than 4096, over the least place of each of as many stretches. Deterministic; of several least cuts the one with the earliest last cut.
 Cut CutGroups(const StepProfile& profile, const CutOptions& options = {});
 
 // The cut behind the steps `ends`, which rise; the last is the number of steps.

@@ -40,6 +40,32 @@ std::vector<Bytes> LowestFit(const std::vector<PackItem>& items, const Order& or
   return offsets;
 }
 
+// The highest top of the items that live during each step. `lives(i)`: the steps [from, to) that count for item i.
+template <class Lives>
+std::vector<Bytes> HighestTops(const std::vector<PackItem>& items, const std::vector<Bytes>& offsets, std::size_t steps,
+                               const Lives& lives) {
+  Order order(items.size());
+  std::iota(order.begin(), order.end(), 0u);
+  std::ranges::sort(order, std::greater<>(), [&](std::uint32_t i) { return offsets[i] + items[i].size; });
+  // From the highest down, each step is given to the first that lives then; `next` leads to one not given yet.
+  std::vector<Bytes> out(steps, 0);
+  std::vector<std::size_t> next(steps + 1);
+  std::iota(next.begin(), next.end(), std::size_t{0});
+  const auto find = [&](std::size_t step) {
+    while (next[step] != step) step = next[step] = next[next[step]];
+    return step;
+  };
+  for (const std::uint32_t i : order) {
+    const auto [from, to] = lives(i);
+    for (std::size_t step = find(static_cast<std::size_t>(from)); step < static_cast<std::size_t>(to);
+         step = find(step)) {
+      out[step] = offsets[i] + items[i].size;
+      next[step] = step + 1;
+    }
+  }
+  return out;
+}
+
 class Search {
  public:
   Search(const std::vector<PackItem>& items, std::int64_t steps, const std::vector<Nanos>& times, Bytes alignment)
@@ -51,6 +77,10 @@ class Search {
   }
 
   std::vector<Bytes> Run(Bytes enough) {
+    if (items_.size() > kMostItems) {
+      TryPack(enough);
+      return best_;
+    }
     // Storages that are made after the peak and live on while the tide ebbs (gradients) keep the height up if they
     // lie on top, and raise the peak if they lie at the bottom: as many go to the bottom as there is room for.
     Order late;
@@ -78,6 +108,7 @@ class Search {
  private:
   static constexpr std::int64_t kShortLife = 8;  // steps
   static constexpr int kRounds = 5;
+  static constexpr std::size_t kMostItems = 20'000;  // more are packed for the peak alone
   static constexpr int kRepairs = 3;
 
   // What is alive at the peak lies in the order in which it ends, the last at the bottom; then what ends before the
@@ -128,13 +159,8 @@ class Search {
   }
 
   std::vector<Bytes> Heights(const std::vector<Bytes>& offsets) const {
-    std::vector<Bytes> heights(live_.size(), 0);
-    for (std::size_t i = 0; i < items_.size(); ++i) {
-      for (std::int64_t step = items_[i].from; step < items_[i].to; ++step) {
-        heights[step] = std::max(heights[step], offsets[i] + items_[i].size);
-      }
-    }
-    return heights;
+    return HighestTops(items_, offsets, live_.size(),
+                       [&](std::uint32_t i) { return std::pair(items_[i].from, items_[i].to); });
   }
 
   // Keeps it if it is better: within `enough` the one with the least height over time, else the lowest.
@@ -180,17 +206,19 @@ std::vector<PackItem> ItemsOf(const sim::Workload& workload, const Placement& pl
 
 void FillProfile(const std::vector<PackItem>& items, const std::vector<Bytes>& offsets, Placement& out) {
   const std::size_t steps = out.schedule.steps.size();
-  out.live.assign(steps, 0), out.heights.assign(steps, 0), out.after.assign(steps, 0), out.crossing.assign(steps, 0);
-  for (std::size_t i = 0; i < items.size(); ++i) {
-    for (std::int64_t step = items[i].from; step < items[i].to; ++step) {
-      const Bytes top = offsets[i] + items[i].size;
-      out.live[step] += items[i].size;
-      out.heights[step] = std::max(out.heights[step], top);
-      if (step + 1 == items[i].to) continue;
-      out.crossing[step] += items[i].size;
-      out.after[step] = std::max(out.after[step], top);
-    }
+  out.heights =
+      HighestTops(items, offsets, steps, [&](std::uint32_t i) { return std::pair(items[i].from, items[i].to); });
+  // What lives on behind a step: all but what ends with it.
+  out.after =
+      HighestTops(items, offsets, steps, [&](std::uint32_t i) { return std::pair(items[i].from, items[i].to - 1); });
+  out.live.assign(steps + 1, 0), out.crossing.assign(steps + 1, 0);
+  for (const PackItem& item : items) {
+    out.live[item.from] += item.size, out.live[item.to] -= item.size;
+    out.crossing[item.from] += item.size, out.crossing[item.to - 1] -= item.size;
   }
+  std::partial_sum(out.live.begin(), out.live.end(), out.live.begin());
+  std::partial_sum(out.crossing.begin(), out.crossing.end(), out.crossing.begin());
+  out.live.pop_back(), out.crossing.pop_back();
   out.height = steps == 0 ? 0 : *std::ranges::max_element(out.heights);
   out.live_peak = steps == 0 ? 0 : *std::ranges::max_element(out.live);
 }

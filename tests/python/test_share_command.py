@@ -110,6 +110,17 @@ def test_a_graph_file_is_a_model(tmp_path):
     assert [job["state_bytes"] for job in result["jobs"]] == [44, 44]
     assert result["jobs"][0]["live_peak_bytes"] == 100 + 60 + 200 + 8
     assert result["exclusive_time_ns"] == 80_000
+    assert_refused(run("share", f"{path}:64", path), "step.json", "captured at")
+    assert_refused(run("share", path, "--max-batch"), "step.json", "captured at")
+
+
+def test_a_step_without_times(tmp_path):
+    content = timed_graph()
+    for op in content["ops"]:
+        del op["time_ns"]
+    path = tmp_path / "step.json"
+    path.write_text(json.dumps(content))
+    assert share(path, path)["fits"]
 
 
 def test_same_input_same_output():

@@ -62,6 +62,15 @@ TEST(Groups, NoCutCrossesLess) {
   }
 }
 
+TEST(Groups, ALongStepIsCutToo) {
+  std::mt19937 random(3);
+  const StepProfile profile = RandomProfile(random, 30'000);
+  const Cut cut = CutGroups(profile, {.groups = 1000});
+  EXPECT_EQ(cut.groups.size(), 1000u);
+  EXPECT_EQ(cut.groups.back().end, 30'000u);
+  EXPECT_EQ(cut.tolerance, CutOptions{}.tolerance);
+}
+
 TEST(Groups, HeightsAreThoseOfTheSteps) {
   const StepProfile profile{
       .time = {1, 1, 1, 1}, .height = {10, 30, 40, 20}, .after = {10, 25, 20, 0}, .crossing = {9, 20, 15, 0}};
