@@ -30,14 +30,13 @@ std::string Figures(const ShareResult& result, const Terminal& terminal) {
   table.Add(
       {"peak", FormatBytes(mix.peak), Percent(Ratio(mix.peak, mix.capacity)) + " of " + FormatBytes(mix.capacity)});
   table.Add({"a round, one iteration of each", FormatTime(together.round),
-             fmt::format("one after the other {}: {:.3f}x", FormatTime(mix.exclusive), mix.speedup())});
+             fmt::format("in turn {}: {:.3f}x", FormatTime(mix.exclusive), mix.speedup())});
   table.Add({"GPU busy", Percent(together.busy), ""});
   table.Add(
       {"groups that overlap", Percent(Ratio(together.overlapped, together.group_runs)), "with a group of another job"});
   if (result.common && result.common->found()) {
-    table.Add(
-        {"batch", Percent(result.common->share),
-         fmt::format("of the largest alone; what the state of all leaves is {}", Percent(result.common->ceiling))});
+    table.Add({"batch", Percent(result.common->share),
+               fmt::format("of the largest alone; {} without plans", Percent(result.common->unplanned_share))});
   }
   return table.Render(terminal);
 }
@@ -58,7 +57,7 @@ std::string Jobs(const ShareResult& result, const Terminal& terminal) {
                FormatBytes(job.placement.height), FormatTime(job.alone),
                mix.fits ? fmt::format("{:.3f}", mix.together.jobs[i].iterations_per_second) : "",
                mix.fits ? Percent(mix.together.jobs[i].waited) : "",
-               job.planned ? fmt::format("plan: {} alone", FormatTime(job.planned_time)) : ""});
+               job.planned ? "plan " + FormatTime(job.planned_time) : ""});
   }
   return "\n" + table.Render(terminal);
 }
