@@ -5,6 +5,7 @@
 
 #include "device/op_time.h"
 #include "model/model.h"
+#include "plan/make_plan.h"
 #include "tests/sim/hand_graph.h"
 
 namespace ebbtide::share {
@@ -34,6 +35,25 @@ TEST(Placement, OfThePlainStep) {
     EXPECT_LE(CostOf(loose, workload.time).mean, 1.35) << name;  // a small batch: gradients count for much
     EXPECT_EQ(loose.after.back(), 0) << name;
   }
+}
+
+TEST(Placement, OfAPlan) {
+  model::ModelOptions options;
+  options.device = model::Device::kCuda;
+  options.batch_size = 16;
+  const TrainingGraph graph = *model::LoadModel("resnet18", options);
+  const sim::Workload workload = sim::MakeWorkload(graph, OpTimes(graph, *FindProfile("v100-16gb")));
+  const plan::Problem problem = plan::MakeProblem(workload, {}, {.budget = sim::PlainPeak(workload) * 6 / 10});
+  plan::SearchOptions search;
+  search.evaluations = 20;
+  const plan::Planned planned = plan::MakePlan(graph, problem, **plan::FindPolicy("home"), search);
+  ASSERT_TRUE(planned.plan);
+  const Placement placement = PlaceInLane(workload, planned.plan->schedule, 0);
+  ASSERT_TRUE(CheckPlacement(workload, placement));
+  // Copies and recomputations are there: a storage has several stays.
+  EXPECT_GT(placement.schedule.stays.size(), workload.storages());
+  EXPECT_LE(placement.live_peak + placement.state, planned.plan->budget);
+  EXPECT_LE(static_cast<double>(placement.height), 1.03 * static_cast<double>(placement.live_peak));
 }
 
 // Ops of 1 ns: a makes A (100) which c needs; b makes B (50) of A, c makes C (30) of A and B.
