@@ -183,8 +183,8 @@ void AddStepFlags(CLI::App& verb, ModelFlags& flags) {
 void AddModelFlags(CLI::App& verb, ModelFlags& flags) {
   verb.add_option(
           "MODEL", flags.model,
-          "A name that `ebbtide models` lists, an .onnx, an MXNet -symbol.json, a graph or timed trace .json[.gz], a "
-          "layer profile .txt, or a SCRIPT.py:function")
+          "A name that `ebbtide models` lists, an .onnx, a TensorFlow .pb or SavedModel folder, an MXNet -symbol.json, "
+          "a graph or timed trace .json[.gz], a layer profile .txt, or a SCRIPT.py:function")
       ->type_name("");
   AddShapeFlags(verb, flags);
   AddStepFlags(verb, flags);

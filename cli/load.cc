@@ -4,6 +4,7 @@
 #include "cli/python.h"
 #include "cli/temporary_folder.h"
 #include "model/mxnet/mxnet.h"
+#include "model/tensorflow/tensorflow.h"
 
 namespace ebbtide::cli {
 namespace {
@@ -47,7 +48,7 @@ Result<TrainingGraph> Load(const ModelFlags& model, const OutputFlags& output) {
     for (const CLI::Option* flag : flags) {
       EBB_RETURN_IF_ERROR(Refuse(flag, model, "a graph whose shapes and optimizer are fixed"));
     }
-  } else if (is_onnx || is_mxnet) {
+  } else if (is_onnx || is_mxnet || model::tensorflow::IsModelPath(model.model)) {
     EBB_RETURN_IF_ERROR(Refuse(model.widths, model, "which has its own layers"));
     for (const CLI::Option* flag : model.lora) {
       EBB_RETURN_IF_ERROR(Refuse(flag, model, "whose linear layers have no names of their own"));

@@ -6,6 +6,7 @@
 
 #include "base/nearest.h"
 #include "model/mxnet/mxnet.h"
+#include "model/tensorflow/tensorflow.h"
 
 namespace ebbtide::cli {
 namespace {
@@ -24,10 +25,12 @@ struct Version {
   bool ties_by_age;  // see alloc::PytorchOptions
   model::Framework framework = model::Framework::kPytorch;
 };
-constexpr std::array<Version, 4> kVersions = {{{"pytorch", BlasWorkspacePolicy::kPerCall, true},
-                                               {"pytorch-2.15", BlasWorkspacePolicy::kPerCall, true},
-                                               {"pytorch-2.6", BlasWorkspacePolicy::kKept, false},
-                                               {"mxnet", BlasWorkspacePolicy::kNone, false, model::Framework::kMxnet}}};
+constexpr std::array<Version, 5> kVersions = {
+    {{"pytorch", BlasWorkspacePolicy::kPerCall, true},
+     {"pytorch-2.15", BlasWorkspacePolicy::kPerCall, true},
+     {"pytorch-2.6", BlasWorkspacePolicy::kKept, false},
+     {"mxnet", BlasWorkspacePolicy::kNone, false, model::Framework::kMxnet},
+     {"tensorflow", BlasWorkspacePolicy::kNone, false, model::Framework::kTensorflow}}};
 constexpr std::array<std::pair<const char*, BlasWorkspacePolicy>, 3> kBlasWorkspaces = {
     {{"none", BlasWorkspacePolicy::kNone},
      {"kept", BlasWorkspacePolicy::kKept},
@@ -38,9 +41,6 @@ Result<Version> ParseFramework(const std::string& name) {
   for (const Version& version : kVersions) {
     if (name == version.name) return version;
     names.push_back(version.name);
-  }
-  if (name == "tensorflow") {
-    return Fail("--framework: {} is not modelled; expected {}", name, JoinWithOr(names));
   }
   return Fail("--framework: expected {}, found {}{}", JoinWithOr(names), name, DidYouMean(name, names));
 }
@@ -62,10 +62,13 @@ void AddTrainingFlags(CLI::App& verb, TrainingFlags& flags) {
   verb.option_defaults()->group("Training");
   verb.add_option(
           "--framework", flags.framework,
-          "Whose runtime it runs in: pytorch (that of 2.15), pytorch-2.6 or mxnet; default: pytorch, and mxnet for a "
-          "symbol of its own")
+          "Whose runtime it runs in: pytorch (that of 2.15), pytorch-2.6, mxnet or tensorflow; default: that of the "
+          "file, else pytorch")
       ->type_name("NAME");
-  verb.add_option("--pool", flags.pool, "MXNet's storage manager: naive (default) or round")->type_name("NAME");
+  verb.add_option("--pool", flags.pool,
+                  "MXNet's storage manager: naive (default) or round; TensorFlow's memory: growth "
+                  "(default) or fixed, all of the device at once")
+      ->type_name("NAME");
   verb.add_option("--zero-grad", flags.zero_grad,
                   "Where the loop drops gradients: start (default), before-backward or end")
       ->type_name("PLACE");
@@ -98,13 +101,20 @@ namespace {
 
 Result<alloc::AllocatorChoice> AllocatorOf(const TrainingFlags& flags, const Version& version) {
   if (version.framework == model::Framework::kPytorch) {
-    if (!flags.pool.empty()) return Fail("--pool: of no use with {}, expected --framework mxnet", version.name);
+    if (!flags.pool.empty())
+      return Fail("--pool: of no use with {}, expected --framework mxnet or tensorflow", version.name);
     EBB_ASSIGN_OR_RETURN(alloc::AllocatorChoice choice, alloc::ChooseAllocator("pytorch", flags.alloc_conf));
     choice.pytorch.ties_by_age = version.ties_by_age;
     return choice;
   }
-  if (!flags.alloc_conf.empty()) return Fail("--alloc-conf: of no use with --framework mxnet, expected --pool");
-  if (!flags.cublas_workspace.empty()) return Fail("--cublas-workspace: of no use with --framework mxnet");
+  if (!flags.alloc_conf.empty())
+    return Fail("--alloc-conf: of no use with --framework {}, expected --pool", version.name);
+  if (!flags.cublas_workspace.empty()) return Fail("--cublas-workspace: of no use with --framework {}", version.name);
+  if (version.framework == model::Framework::kTensorflow) {
+    const std::string pool = flags.pool.empty() ? "growth" : flags.pool;
+    if (pool != "growth" && pool != "fixed") return Fail("--pool: expected growth or fixed, found {}", pool);
+    return alloc::ChooseAllocator(pool == "growth" ? "bfc-growth" : "bfc", "");
+  }
   const std::string pool = flags.pool.empty() ? "naive" : flags.pool;
   if (pool != "naive" && pool != "round") return Fail("--pool: expected naive or round, found {}", pool);
   return alloc::ChooseAllocator("mxnet-" + pool, "");
@@ -113,11 +123,13 @@ Result<alloc::AllocatorChoice> AllocatorOf(const TrainingFlags& flags, const Ver
 }  // namespace
 
 Status ChooseFramework(TrainingFlags& training, ModelFlags& model) {
-  const bool is_symbol = model::mxnet::IsSymbolFile(model.model);
-  if (training.framework.empty()) training.framework = is_symbol ? "mxnet" : "pytorch";
+  const char* own = model::mxnet::IsSymbolFile(model.model)       ? "mxnet"
+                    : model::tensorflow::IsModelPath(model.model) ? "tensorflow"
+                                                                  : nullptr;
+  if (training.framework.empty()) training.framework = own != nullptr ? own : "pytorch";
   EBB_ASSIGN_OR_RETURN(const Version version, ParseFramework(training.framework));
-  if (is_symbol && version.framework != model::Framework::kMxnet) {
-    return Fail("--framework {}: of no use with {}, expected mxnet", training.framework, model.model);
+  if (own != nullptr && training.framework != own) {
+    return Fail("--framework {}: of no use with {}, expected {}", training.framework, model.model, own);
   }
   model.options.framework = version.framework;
   return {};

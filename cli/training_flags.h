@@ -17,7 +17,7 @@ struct TrainingFlags {
   std::string zero_grad = "start";
   std::int64_t iterations = 3;
   std::string alloc_conf;
-  std::string pool;                        // of MXNet; empty: its default
+  std::string pool;                        // of MXNet and TensorFlow; empty: their default
   std::vector<std::string> other_batches;  // captures of the same step as MODEL's
   std::string cublas_workspace;            // empty: as the framework has it
 };

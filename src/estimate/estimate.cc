@@ -5,6 +5,7 @@
 #include "device/runtime.h"
 #include "estimate/mxnet_plan.h"
 #include "estimate/mxnet_training.h"
+#include "estimate/tensorflow_training.h"
 
 namespace ebbtide::estimate {
 namespace {
@@ -12,8 +13,9 @@ namespace {
 // Passes a training's requests on to an allocator and notes its peaks.
 class Meter : public Sink {
  public:
-  Meter(const Options& options, Bytes capacity)
-      : device_({.total = capacity, .taken = options.gpu.context + kLoadedCode}),
+  // `kept_free`: what the framework does not touch.
+  Meter(const Options& options, Bytes capacity, Bytes kept_free)
+      : device_({.total = capacity, .taken = options.gpu.context + kLoadedCode + kept_free}),
         allocator_(alloc::MakeAllocator(options.allocator, device_, streams_)),
         keeps_timeline_(options.keep_timeline) {}
 
@@ -116,9 +118,12 @@ class Meter : public Sink {
 Bytes Moment::requested() const { return std::accumulate(by_category.begin(), by_category.end(), Bytes{0}); }
 
 Estimate EstimateTraining(const TrainingGraph& graph, const Options& options) {
-  const auto run = [&](Bytes capacity, bool& ran_out) {
-    Meter meter(options, capacity);
-    if (IsMxnetGraph(graph)) {
+  const bool is_tensorflow = IsTensorflowGraph(graph);
+  const auto run = [&](const Options& options, Bytes capacity, bool& ran_out) {
+    Meter meter(options, capacity, is_tensorflow ? TensorflowSystemReserve(options.gpu) : 0);
+    if (is_tensorflow) {
+      RunTensorflowTraining(graph, options.gpu, options.training, meter);
+    } else if (IsMxnetGraph(graph)) {
       RunMxnetTraining(graph, options.gpu, options.training, meter);
     } else {
       RunTraining(graph, options.gpu, options.training, meter);
@@ -127,9 +132,13 @@ Estimate EstimateTraining(const TrainingGraph& graph, const Options& options) {
     return meter.Finish();
   };
   bool ran_out = false;
-  Estimate result = run(options.gpu.memory, ran_out);
+  Estimate result = run(options, options.gpu.memory, ran_out);
   const bool fits = !ran_out;
-  if (!fits) result = run(kTooLarge, ran_out);
+  if (!fits) {
+    Options roomy = options;
+    if (roomy.allocator.name == "bfc") roomy.allocator.name = "bfc-growth";  // it would take all of any device
+    result = run(roomy, kTooLarge, ran_out);
+  }
   result.fits = fits;
   result.context = options.gpu.context;
   result.loaded_code = kLoadedCode;

@@ -7,20 +7,22 @@
 #include "model/model.h"
 #include "model/mxnet/mxnet.h"
 #include "model/onnx/onnx.h"
+#include "model/tensorflow/tensorflow.h"
 #include "model/timed/timed.h"
 #include "model/zoo/zoo.h"
 
 namespace ebbtide::model {
 namespace {
 
-enum class Source { kBuiltIn, kGraph, kLayers, kMxnet, kOnnx, kUnknownFile };
+enum class Source { kBuiltIn, kGraph, kLayers, kMxnet, kOnnx, kTensorflow, kUnknownFile };
 
-Source SourceOf(std::string_view model) {
+Source SourceOf(const std::string& model) {
   if (mxnet::IsSymbolFile(model)) return Source::kMxnet;
   if (model.ends_with(".json") || model.ends_with(".json.gz")) return Source::kGraph;
   if (model.ends_with(".txt")) return Source::kLayers;
   if (model.ends_with(".onnx")) return Source::kOnnx;
-  return model.find('/') == std::string_view::npos ? Source::kBuiltIn : Source::kUnknownFile;
+  if (tensorflow::IsModelPath(model)) return Source::kTensorflow;
+  return model.find('/') == std::string::npos ? Source::kBuiltIn : Source::kUnknownFile;
 }
 
 std::vector<std::string> BuiltInNames() {
@@ -48,18 +50,23 @@ std::vector<BuiltInModel> BuiltInModels() {
 }
 
 Result<TrainingGraph> LoadModel(const std::string& model, const ModelOptions& options) {
-  if (options.framework != Framework::kPytorch && SourceOf(model) != Source::kBuiltIn && !mxnet::IsSymbolFile(model)) {
+  const Source source = SourceOf(model);
+  if (options.framework == Framework::kMxnet && source != Source::kBuiltIn && source != Source::kMxnet)
     return Fail("{}: --framework mxnet: expected a built-in model or an MXNet -symbol.json", model);
-  }
+  if (options.framework == Framework::kTensorflow && source != Source::kBuiltIn && source != Source::kTensorflow)
+    return Fail("{}: --framework tensorflow: expected a built-in model, a .pb or a SavedModel folder", model);
   if (options.autocast && options.device != Device::kCuda) {
     return Fail("{}: --autocast: expected --device cuda, whose lists of operators it follows", model);
   }
-  switch (SourceOf(model)) {
+  switch (source) {
     case Source::kGraph: return ReadJson(model);
     case Source::kLayers: return timed::ReadLayers(model);
     case Source::kMxnet: return mxnet::ReadModel(model, options);
     case Source::kOnnx: return onnx::ReadModel(model, options);
-    case Source::kUnknownFile: return Fail("{}: expected a file that ends in .onnx, .json, .json.gz or .txt", model);
+    case Source::kTensorflow: return tensorflow::ReadModel(model, options);
+    case Source::kUnknownFile:
+      return Fail("{}: expected a file that ends in .onnx, .json, .json.gz, .txt or .pb, or a SavedModel folder",
+                  model);
     case Source::kBuiltIn: break;
   }
   const zoo::Member* member = zoo::FindMember(model);

@@ -15,7 +15,7 @@ namespace ebbtide::model {
 enum class Device { kCpu, kCuda };
 
 // Whose runtime trains the model. Built-in models are PyTorch's; for another framework they are translated.
-enum class Framework { kPytorch, kMxnet };
+enum class Framework { kPytorch, kMxnet, kTensorflow };
 
 // The same names on the command line (--batch-size, ...) and in Python.
 struct ModelOptions {
@@ -46,8 +46,8 @@ struct BuiltInModel {
 // All built-in models, in the order in which they are shown.
 std::vector<BuiltInModel> BuiltInModels();
 
-// MODEL as in the command line: a built-in name, or the path of an .onnx, an MXNet -symbol.json[.gz], a graph or timed
-// trace .json[.gz], or a layer profile .txt. A path is anything that holds a '/' or ends in a known suffix; unknown
+// MODEL as in the command line: a built-in name, or the path of an .onnx, an MXNet -symbol.json[.gz], a TensorFlow
+// .pb[.gz] or SavedModel folder, a graph or timed trace .json[.gz], or a layer profile .txt. A path is anything that holds a '/' or ends in a known suffix; unknown
 // names get the nearest ones suggested.
 Result<TrainingGraph> LoadModel(const std::string& model, const ModelOptions& options);
 

@@ -166,7 +166,7 @@ Json EstimateJson(const Prediction& prediction) {
   result["meta"] = graph.meta;
   result["gpu"] = prediction.gpu->name;
   const auto framework = prediction.graph->meta.find("framework");
-  const bool is_other = framework != prediction.graph->meta.end() && framework->second == "mxnet";
+  const bool is_other = framework != prediction.graph->meta.end() && (framework->second == "mxnet" || framework->second == "tensorflow");
   result["framework"] = is_other ? framework->second : "pytorch";
   result["zero_grad"] = NameOf(prediction.training.zero_grad);
   result["iterations"] = prediction.training.iterations;

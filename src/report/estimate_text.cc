@@ -43,8 +43,9 @@ std::string Title(const Prediction& prediction, const Terminal& terminal) {
     notes += (optimizer == "none" ? "no optimizer" : optimizer) + ", ";
   }
   const auto framework = prediction.graph->meta.find("framework");
-  const bool is_mxnet = framework != prediction.graph->meta.end() && framework->second == "mxnet";
-  notes += (is_mxnet ? "MXNet on " : "PyTorch on ") + Printable(prediction.gpu->name);
+  const std::string runtime = framework == prediction.graph->meta.end() ? "" : framework->second;
+  notes += runtime == "mxnet" ? "MXNet on " : runtime == "tensorflow" ? "TensorFlow on " : "PyTorch on ";
+  notes += Printable(prediction.gpu->name);
   const std::string name =
       Shorten(Printable(prediction.model), std::max(10, terminal.width - Columns(notes) - 2), terminal.unicode);
   return Paint(Style::kBold, name, terminal) + "  " + Paint(Style::kDim, notes, terminal) + "\n\n";

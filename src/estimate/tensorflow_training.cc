@@ -1,0 +1,184 @@
+#include "estimate/tensorflow_training.h"
+
+#include <algorithm>
+
+#include "device/workspace_rules.h"
+#include "graph/arguments.h"
+#include "graph/liveness.h"
+#include "graph/shape.h"
+
+namespace ebbtide::estimate {
+namespace {
+
+constexpr std::string_view kPrefix = "tensorflow::";
+
+std::optional<ConvolutionType> TypeOf(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat16: return ConvolutionType::kFloat16;
+    case DType::kBFloat16: return ConvolutionType::kBFloat16;
+    case DType::kFloat32: return ConvolutionType::kFloat32;
+    case DType::kFloat64: return ConvolutionType::kFloat64;
+    default: return std::nullopt;
+  }
+}
+
+Category CategoryOf(StorageKind kind) {
+  switch (kind) {
+    case StorageKind::kParameter: return Category::kParameter;
+    case StorageKind::kBuffer: return Category::kBuffer;
+    case StorageKind::kGradient: return Category::kGradient;
+    case StorageKind::kOptimizerState: return Category::kOptimizerState;
+    case StorageKind::kInput: return Category::kInput;
+    case StorageKind::kActivation: return Category::kActivation;
+    case StorageKind::kTemporary: return Category::kTemporary;
+  }
+  return Category::kTemporary;
+}
+
+Bytes SizeOf(const Dims& shape, DType dtype) {
+  return SaturatingMul(ElementCount(shape).value_or(kTooLarge), ItemSize(dtype));
+}
+
+void AddConvolution(const TrainingGraph& graph, const Op& op, const DeviceProfile& gpu, std::vector<Bytes>& scratch) {
+  const auto list = [&](const char* name) { return ArgumentAs<Dims>(op, name); };
+  const Dims *image = list("input_shape"), *result = list("output_shape"), *weight = list("weight_shape"),
+             *stride = list("stride"), *before = list("padding"), *dilation = list("dilation");
+  const std::int64_t* groups = ArgumentAs<std::int64_t>(op, "groups");
+  const DType dtype = graph.tensor(op.outputs[0]).dtype;
+  const auto type = TypeOf(dtype);
+  const bool is_whole = image && result && weight && stride && before && dilation && groups;
+  if (!is_whole || !type || image->size() != 4 || result->size() != 4 || weight->size() != 4 || stride->size() != 2 ||
+      before->size() != 2 || dilation->size() != 2)
+    return;
+  if (*groups > 1 && *groups == (*image)[1]) return;  // TensorFlow's own kernels
+  scratch.push_back(SizeOf(*weight, dtype));
+  Dims padded = *image;
+  bool is_uneven = false;
+  for (std::size_t i = 0; i < 2; ++i) {
+    const std::int64_t reach = ((*weight)[2 + i] - 1) * (*dilation)[i] + 1;
+    const std::int64_t after =
+        std::max<std::int64_t>(((*result)[2 + i] - 1) * (*stride)[i] + reach - (*image)[2 + i] - (*before)[i], 0);
+    is_uneven = is_uneven || after > (*before)[i];
+    padded[2 + i] += std::max<std::int64_t>(after - (*before)[i], 0);
+  }
+  if (is_uneven) scratch.push_back(SizeOf(padded, dtype));
+  ConvolutionProblem problem;
+  problem.pass = op.schema.ends_with("BackpropInput")    ? ConvolutionPass::kDataGradient
+                 : op.schema.ends_with("BackpropFilter") ? ConvolutionPass::kFilterGradient
+                                                         : ConvolutionPass::kForward;
+  problem.type = *type;
+  problem.batch = (*image)[0];
+  problem.in_channels = (*image)[1];
+  problem.out_channels = (*result)[1];
+  problem.groups = *groups;
+  problem.input = {(*image)[2], (*image)[3]};
+  problem.output = {(*result)[2], (*result)[3]};
+  problem.filter = {(*weight)[2], (*weight)[3]};
+  problem.stride = *stride;
+  problem.dilation = *dilation;
+  scratch.push_back(ConvolutionWorkspace(problem, gpu));
+}
+
+class Steps {
+ public:
+  Steps(const TrainingGraph& graph, const DeviceProfile& gpu, Sink& sink)
+      : graph_(graph),
+        gpu_(gpu),
+        sink_(sink),
+        lifetimes_(ComputeLiveness(graph)),
+        releases_(graph, lifetimes_),
+        held_(graph.storages.size()) {}
+
+  void Run(std::int64_t iterations) {
+    for (const StorageKind kind : {StorageKind::kParameter, StorageKind::kBuffer, StorageKind::kOptimizerState}) {
+      if (!MakeAll(kind)) return;
+    }
+    for (std::int64_t i = 0; i < iterations; ++i) {
+      sink_.BeginIteration(i);
+      if (!MakeAll(StorageKind::kInput) || !Step()) return;
+      for (std::size_t k = 0; k < graph_.storages.size(); ++k) {
+        const bool is_batch = graph_.storages[k].kind == StorageKind::kInput;
+        if (is_batch || !IsPersistent(graph_.storages[k].kind)) Drop(StorageId(k));
+      }
+    }
+  }
+
+ private:
+  bool Step() {
+    for (std::size_t i = 0; i < graph_.ops.size(); ++i) {
+      const OpId id(i);
+      const Op& op = graph_.ops[i];
+      for (const TensorId output : op.outputs) {
+        const StorageId storage = graph_.tensor(output).storage;
+        if (!held_[storage.index()].valid() && !Make(storage, id)) return false;
+      }
+      std::vector<RequestId> scratch;
+      for (const Bytes bytes : TensorflowScratch(graph_, op, gpu_)) {
+        if (bytes <= 0) continue;
+        scratch.push_back(Ask({bytes, Category::kWorkspace, StorageId(), id}));
+        if (!scratch.back().valid()) return false;
+      }
+      for (const RequestId request : scratch) sink_.Free(request);
+      for (const StorageId storage : releases_.After(id)) Drop(storage);
+    }
+    return true;
+  }
+
+  bool MakeAll(StorageKind kind) {
+    for (std::size_t i = 0; i < graph_.storages.size(); ++i) {
+      if (graph_.storages[i].kind == kind && !Make(StorageId(i), OpId())) return false;
+    }
+    return true;
+  }
+  bool Make(StorageId storage, OpId op) {
+    const Storage& made = graph_.storage(storage);
+    held_[storage.index()] = Ask({made.bytes, CategoryOf(made.kind), storage, op});
+    return held_[storage.index()].valid();
+  }
+  void Drop(StorageId storage) {
+    RequestId& held = held_[storage.index()];
+    if (held.valid()) sink_.Free(held);
+    held = RequestId();
+  }
+
+  // Invalid: out of memory.
+  RequestId Ask(const Request& request) {
+    if (!sink_.Allocate(request)) return RequestId();
+    return RequestId(requests_++);
+  }
+
+  const TrainingGraph& graph_;
+  const DeviceProfile& gpu_;
+  Sink& sink_;
+  const std::vector<Lifetime> lifetimes_;
+  const Releases releases_;
+  std::vector<RequestId> held_;  // by storage
+  std::size_t requests_ = 0;
+};
+
+}  // namespace
+
+bool IsTensorflowGraph(const TrainingGraph& graph) {
+  return !graph.ops.empty() &&
+         std::all_of(graph.ops.begin(), graph.ops.end(), [](const Op& op) { return op.schema.starts_with(kPrefix); });
+}
+
+void RunTensorflowTraining(const TrainingGraph& graph, const DeviceProfile& gpu, const TrainingOptions& options,
+                           Sink& sink) {
+  Steps(graph, gpu, sink).Run(options.iterations);
+}
+
+std::vector<Bytes> TensorflowScratch(const TrainingGraph& graph, const Op& op, const DeviceProfile& gpu) {
+  std::vector<Bytes> scratch;
+  if (op.kind.starts_with("convolution") && !op.outputs.empty()) AddConvolution(graph, op, gpu, scratch);
+  return scratch;
+}
+
+Bytes TensorflowSystemReserve(const DeviceProfile& gpu) {
+  if (gpu.memory < 2 * kGiB) return 225 * kMiB;
+  if (gpu.compute_major <= 6) return 500 * kMiB;
+  if (gpu.compute_major == 7) return 1050 * kMiB;
+  return gpu.compute_major == 8 ? 1536 * kMiB : 1800 * kMiB;
+}
+
+}  // namespace ebbtide::estimate

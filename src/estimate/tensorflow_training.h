@@ -1,0 +1,26 @@
+// A training as TensorFlow's allocator sees it: variables, then the executor's steps, kernel by kernel.
+#pragma once
+
+#include "device/profile.h"
+#include "estimate/sink.h"
+#include "estimate/training.h"
+#include "graph/graph.h"
+
+namespace ebbtide::estimate {
+
+// Whether its ops are TensorFlow's.
+bool IsTensorflowGraph(const TrainingGraph& graph);
+
+// Tells `sink` what it asks for, until it has ended or the sink has run out of memory. The graph is one of
+// IsTensorflowGraph: its order is the executor's, and buffers that kernels hand on are tensors of one storage.
+void RunTensorflowTraining(const TrainingGraph& graph, const DeviceProfile& gpu, const TrainingOptions& options,
+                           Sink& sink);
+
+// What a kernel takes beside its results, in order and all at once: a convolution the filter in cuDNN's layout, an
+// image that is padded unevenly in full, and cuDNN's workspace.
+std::vector<Bytes> TensorflowScratch(const TrainingGraph& graph, const Op& op, const DeviceProfile& gpu);
+
+// Memory that TensorFlow leaves to the system when it decides what its allocator may hold.
+Bytes TensorflowSystemReserve(const DeviceProfile& gpu);
+
+}  // namespace ebbtide::estimate
