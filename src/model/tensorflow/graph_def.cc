@@ -116,6 +116,8 @@ Result<Constant> ReadConstant(const proto::TensorProto& tensor) {
   if (type->kind != Kind::kNumbers) return constant;
   Array contents = ContentsOf(tensor, type->dtype);
   contents.shape = constant.shape;
+  // No value at all means zeros. Of floats it may also mean that the weights were taken out, and nothing needs theirs.
+  if (contents.stored() == 0 && !contents.is_real() && tensor.tensor_content().empty()) contents.integers = {0};
   const auto stored = static_cast<std::int64_t>(contents.stored());
   if (stored == *elements || stored == 1) {
     constant.contents = Simplified(std::move(contents));

@@ -10,6 +10,7 @@
 #include "model/tensorflow/inline.h"
 #include "model/tensorflow/lower.h"
 #include "model/tensorflow/tensorflow.h"
+#include "model/tensorflow/train.h"
 #include "model/tensorflow/wire.h"
 
 namespace ebbtide::model::tensorflow {
@@ -18,11 +19,18 @@ namespace {
 constexpr const char* kSavedModel = "saved_model.pb";
 
 Result<TrainingGraph> Build(const std::string& name, const File& file, const ModelOptions& options) {
+  std::string optimizer;  // of a graph that brings its own update: unknown
   EBB_ASSIGN_OR_RETURN(const Goal goal, ChooseGoal(file, options));
-  EBB_ASSIGN_OR_RETURN(const Flat flat, Inline(file, goal, options));
+  EBB_ASSIGN_OR_RETURN(Flat flat, Inline(file, goal, options));
+  if (!Trains(flat)) {
+    FindWeights(flat);
+    if (!options.inference) EBB_RETURN_IF_ERROR(AddStep(flat, options));
+    if (!options.inference) optimizer = options.optimizer;
+  }
   EBB_ASSIGN_OR_RETURN(TrainingGraph graph, LowerFlat(flat, options));
   graph.name = name;
   graph.meta["source"] = "tensorflow";
+  if (!optimizer.empty()) graph.meta["optimizer"] = optimizer;
   if (!file.version.empty()) graph.meta["framework_version"] = file.version;
   if (Status status = Check(graph); !status) return Within("the training graph", status.error());
   return graph;
