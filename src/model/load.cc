@@ -74,12 +74,14 @@ Result<TrainingGraph> LoadModel(const std::string& model, const ModelOptions& op
     return Fail("{}: no built-in model of this name (see ebbtide models){}", model, DidYouMean(model, BuiltInNames()));
   }
   if (options.framework == Framework::kPytorch) return zoo::Build(*member, options);
-  EBB_RETURN_IF_ERROR(mxnet::CheckOptions(options));
+  const bool is_mxnet = options.framework == Framework::kMxnet;
+  EBB_RETURN_IF_ERROR(is_mxnet ? mxnet::CheckOptions(options) : tensorflow::CheckOptions(options));
   ModelOptions plain = options;
   plain.device = Device::kCuda;
   plain.optimizer = "none";
   EBB_ASSIGN_OR_RETURN(const TrainingGraph graph, zoo::Build(*member, plain));
-  Result<TrainingGraph> step = mxnet::ConvertModel(graph, options);
+  Result<TrainingGraph> step =
+      is_mxnet ? mxnet::ConvertModel(graph, options) : tensorflow::ConvertModel(graph, options);
   if (!step) return Within(model, step.error());
   return step;
 }

@@ -11,6 +11,7 @@
 #include "model/tensorflow/lower.h"
 #include "model/tensorflow/tensorflow.h"
 #include "model/tensorflow/train.h"
+#include "model/tensorflow/translate.h"
 #include "model/tensorflow/wire.h"
 
 namespace ebbtide::model::tensorflow {
@@ -86,6 +87,17 @@ Result<TrainingGraph> ReadModel(const std::string& path, const ModelOptions& opt
   const std::string file = is_folder ? (std::filesystem::path(path) / kSavedModel).string() : path;
   EBB_ASSIGN_OR_RETURN(const std::string content, ReadFile(file, protobuf::kMostFileBytes));
   return ParseModel(file, content, options);
+}
+
+Result<TrainingGraph> ConvertModel(const TrainingGraph& graph, const ModelOptions& options) {
+  EBB_ASSIGN_OR_RETURN(Translation made, TranslateForward(graph));
+  if (made.loss != kNone) EBB_RETURN_IF_ERROR(AddStepBehind(made.flat, made.loss, options));
+  EBB_ASSIGN_OR_RETURN(TrainingGraph step, LowerFlat(made.flat, options));
+  step.name = graph.name;
+  step.meta["source"] = "built in";
+  step.meta["optimizer"] = options.optimizer;
+  if (Status status = Check(step); !status) return Within("the training graph", status.error());
+  return step;
 }
 
 }  // namespace ebbtide::model::tensorflow

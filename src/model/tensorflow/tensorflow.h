@@ -30,4 +30,8 @@ Result<TrainingGraph> ReadModel(const std::string& path, const ModelOptions& opt
 // The same for a file that is in memory. Errors begin with `name`.
 Result<TrainingGraph> ParseModel(const std::string& name, std::string_view content, const ModelOptions& options);
 
+// A built-in model as TensorFlow would run it: `graph` is its step with the kernels of CUDA, of which the forward pass
+// counts.
+Result<TrainingGraph> ConvertModel(const TrainingGraph& graph, const ModelOptions& options);
+
 }  // namespace ebbtide::model::tensorflow

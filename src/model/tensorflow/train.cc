@@ -54,7 +54,30 @@ ValueId LossOf(FlatBuilder& build, ValueId result) {
   return build.Make("Mean", {each, build.Integers({0})});
 }
 
-// Nodes that neither the loss nor an update depends on: a softmax whose loss is computed without it.
+// Those that no node reads or changes.
+void DropVariables(Flat& flat) {
+  std::vector<int> places(flat.variables.size(), kNone);
+  const auto use = [&](ValueId id) {
+    if (flat.value(id).variable != kNone) places[static_cast<std::size_t>(flat.value(id).variable)] = 0;
+  };
+  for (const FlatNode& node : flat.nodes) {
+    for (const ValueId input : node.inputs) use(input);
+    for (const ValueId output : node.outputs) use(output);
+  }
+  std::vector<Variable> kept;
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    if (places[i] == kNone) continue;
+    places[i] = static_cast<int>(kept.size());
+    kept.push_back(std::move(flat.variables[i]));
+  }
+  flat.variables = std::move(kept);
+  for (Value& value : flat.values) {
+    if (value.variable != kNone) value.variable = places[static_cast<std::size_t>(value.variable)];
+  }
+}
+
+}  // namespace
+
 void DropUnused(Flat& flat) {
   std::vector<bool> is_needed(flat.nodes.size());
   std::vector<int> open;
@@ -79,12 +102,11 @@ void DropUnused(Flat& flat) {
     value.node = value.node == kNone ? kNone : places[static_cast<std::size_t>(value.node)];
   std::size_t next = 0;
   std::erase_if(flat.nodes, [&](const FlatNode&) { return !is_needed[next++]; });
+  DropVariables(flat);
   for (FlatNode& node : flat.nodes) {
     for (int& before : node.after) before = places[static_cast<std::size_t>(before)];
   }
 }
-
-}  // namespace
 
 bool Trains(const Flat& flat) {
   return std::any_of(flat.nodes.begin(), flat.nodes.end(),
@@ -125,6 +147,10 @@ Status AddStep(Flat& flat, const ModelOptions& options) {
   FlatBuilder build(flat);
   const ValueId loss = LossOf(build, *result);
   if (build.error()) return tl::unexpected(*build.error());
+  return AddStepBehind(flat, loss, options);
+}
+
+Status AddStepBehind(Flat& flat, ValueId loss, const ModelOptions& options) {
   flat.results = {loss};
   EBB_RETURN_IF_ERROR(AddTraining(flat, loss, options.optimizer));
   DropUnused(flat);

@@ -17,5 +17,9 @@ void FindWeights(Flat& flat);
 // without the softmax that it may end in, against labels; of a result of fewer than two axes, its mean. Then the
 // gradient and the update.
 Status AddStep(Flat& flat, const ModelOptions& options);
+// Of a graph that has its loss.
+Status AddStepBehind(Flat& flat, ValueId loss, const ModelOptions& options);
+// Nodes and variables that neither results nor changes of variables depend on.
+void DropUnused(Flat& flat);
 
 }  // namespace ebbtide::model::tensorflow
