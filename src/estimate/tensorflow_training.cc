@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "alloc/bfc.h"
 #include "device/workspace_rules.h"
 #include "graph/arguments.h"
 #include "graph/liveness.h"
@@ -156,6 +157,27 @@ class Steps {
   std::size_t requests_ = 0;
 };
 
+class TensorMeter final : public Sink {
+ public:
+  TensorMeter() : device_({.total = kTooLarge, .taken = 0}), allocator_({.allow_growth = true}, device_) {}
+
+  bool Allocate(const Request& request) override {
+    const bool counts = request.category != Category::kWorkspace && request.category != Category::kInput;
+    blocks_.push_back(counts && request.bytes > 0 ? allocator_.Allocate(request.bytes, alloc::StreamId(0))
+                                                  : std::nullopt);
+    return !counts || request.bytes == 0 || blocks_.back();
+  }
+  void Free(RequestId request) override {
+    if (blocks_[request.index()]) allocator_.Free(blocks_[request.index()]->id);
+  }
+  Bytes peak() const { return allocator_.usage().allocated_peak; }
+
+ private:
+  alloc::DeviceMemory device_;
+  alloc::BfcAllocator allocator_;
+  std::vector<std::optional<alloc::Block>> blocks_;  // none: not counted
+};
+
 }  // namespace
 
 bool IsTensorflowGraph(const TrainingGraph& graph) {
@@ -172,6 +194,13 @@ std::vector<Bytes> TensorflowScratch(const TrainingGraph& graph, const Op& op, c
   std::vector<Bytes> scratch;
   if (op.kind.starts_with("convolution") && !op.outputs.empty()) AddConvolution(graph, op, gpu, scratch);
   return scratch;
+}
+
+Bytes TensorflowTensorPeak(const TrainingGraph& graph) {
+  TensorMeter meter;
+  const DeviceProfile none;
+  Steps(graph, none, meter).Run(1);
+  return meter.peak();
 }
 
 Bytes TensorflowSystemReserve(const DeviceProfile& gpu) {

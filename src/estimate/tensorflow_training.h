@@ -20,6 +20,10 @@ void RunTensorflowTraining(const TrainingGraph& graph, const DeviceProfile& gpu,
 // image that is padded unevenly in full, and cuDNN's workspace.
 std::vector<Bytes> TensorflowScratch(const TrainingGraph& graph, const Op& op, const DeviceProfile& gpu);
 
+// Most bytes that one step's variables and results take in chunks of the BFC allocator, without scratch memory and the
+// batch: what TensorFlow's allocator tells of a step on the CPU, whose kernels need other scratch memory.
+Bytes TensorflowTensorPeak(const TrainingGraph& graph);
+
 // Memory that TensorFlow leaves to the system when it decides what its allocator may hold.
 Bytes TensorflowSystemReserve(const DeviceProfile& gpu);
 

@@ -50,7 +50,10 @@ const Attribute* FindAttribute(const Attributes& attributes, std::string_view na
   return nullptr;
 }
 
-std::string Describe(const Node& node) { return fmt::format("node {} ({})", Quoted(node.name), node.op); }
+std::string Describe(const Node& node) {
+  constexpr std::size_t kMostLetters = 100;
+  return fmt::format("node {} ({})", Quoted(node.name), node.op.substr(0, kMostLetters));
+}
 
 namespace {
 
@@ -152,6 +155,11 @@ Result<std::optional<Attribute>> ReadAttribute(const proto::AttrValue& value) {
   return std::optional<Attribute>();
 }
 
+// An operator's, or a function's that is called like one.
+bool IsOperatorName(std::string_view name) {
+  return !name.empty() && std::all_of(name.begin(), name.end(), [](unsigned char c) { return c > ' ' && c < 0x7f; });
+}
+
 using Names = std::unordered_map<std::string, int>;
 
 class Reader {
@@ -246,8 +254,8 @@ class Reader {
     for (const proto::NodeDef& source : nodes) {
       EBB_RETURN_IF_ERROR(AddName(source.name(), body));
       Node node{.name = source.name(), .op = source.op()};
-      if (node.op.empty() || !IsUtf8(node.op) || node.op.size() > 200)
-        return Fail("node {}: expected an operator", Quoted(node.name));
+      if (!IsOperatorName(node.op))
+        return Fail("node {}: expected the name of an operator, found {}", Quoted(node.name), Quoted(node.op));
       for (const proto::AttrEntry& entry : source.attr()) {
         if (entry.key().starts_with('_')) continue;
         Result<std::optional<Attribute>> attribute = ReadAttribute(entry.value());

@@ -1,11 +1,10 @@
 #include "model/tensorflow/inference.h"
 
-#include "base/json_text.h"
 #include "model/tensorflow/operators.h"
 
 namespace ebbtide::model::tensorflow {
 
-std::string Describe(const FlatNode& node) { return fmt::format("node {} ({})", Quoted(node.name), node.op); }
+std::string Describe(const FlatNode& node) { return Describe(Node{.name = node.name, .op = node.op}); }
 
 Status Inference::Expect(std::size_t least, std::size_t most) const {
   if (inputs() >= least && inputs() <= most) return {};

@@ -93,7 +93,7 @@ class Inliner {
     frame.tokens.resize(body.nodes.size());
     for (std::size_t i = 0; i < arguments.size(); ++i) frame.outputs[i] = {arguments[i]};
     visited_ += body.nodes.size();
-    if (visited_ > 8 * kMostFlatNodes) return TooMany();
+    if (visited_ > 4 * kMostFlatNodes) return TooMany();
     frames_.push_back(std::move(frame));
     return {};
   }

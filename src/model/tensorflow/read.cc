@@ -23,6 +23,9 @@ Result<TrainingGraph> Build(const std::string& name, const File& file, const Mod
   std::string optimizer;  // of a graph that brings its own update: unknown
   EBB_ASSIGN_OR_RETURN(const Goal goal, ChooseGoal(file, options));
   EBB_ASSIGN_OR_RETURN(Flat flat, Inline(file, goal, options));
+  if (Trains(flat) && !options.inference && options.optimizer != ModelOptions().optimizer) {
+    return Fail("--optimizer {}: of no use, since the graph brings its own update", options.optimizer);
+  }
   if (!Trains(flat)) {
     FindWeights(flat);
     if (!options.inference) EBB_RETURN_IF_ERROR(AddStep(flat, options));

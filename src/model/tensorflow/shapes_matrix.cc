@@ -150,9 +150,10 @@ Status InferCudnnRecurrent(Inference& at) {
   const Type type = at.TypeOf(0);
   const std::int64_t directions = at.Text("direction", "unidirectional") == "bidirectional" ? 2 : 1;
   if (state[2] <= 0 || state[2] > onnx::kMostElements / 2) return Fail("expected a hidden size");
-  // Gates and cells of all steps, as device/workspace_rules.h counts them.
-  const bool is_lstm = at.Text("rnn_mode", "lstm") == "lstm";
-  const auto reserve = onnx::CountElements({shape[0], shape[1], state[0], state[2], is_lstm ? 6 : 5});
+  // Gates, outputs and cells of all steps, as device/workspace_rules.h counts them.
+  const std::string mode = at.Text("rnn_mode", "lstm");
+  const std::int64_t kept = mode == "lstm" ? 6 : mode == "gru" ? 4 : 2;
+  const auto reserve = onnx::CountElements({shape[0], shape[1], state[0], state[2], kept});
   if (!reserve) return Fail("expected fewer elements");
   shape[2] = directions * state[2];
   at.Yield(type, std::move(shape));
