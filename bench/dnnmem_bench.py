@@ -1,7 +1,7 @@
 """DNNMem's own tables (FSE 2020) beside estimates: batch 128 under three frameworks, and where the memory of VGG16 under
 TensorFlow goes. The measurements lie in EBBTIDE_DATA/measured.
 
-    build/python bench/dnnmem_bench.py"""
+    build/python bench/dnnmem_bench.py [GPU]"""
 
 import csv
 import json
@@ -9,12 +9,13 @@ import os
 import pathlib
 import subprocess
 import sys
+import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 EBBTIDE = os.environ.get("EBBTIDE_PROGRAM") or str(ROOT / "build" / "ebbtide")
 FIXTURES = ROOT / "tests" / "fixtures"
-# Enough memory for every row; its convolutions need what those of a P100 need.
-GPU = "v100-32gb"
+GPU = "p100"
+P40_MEMORY = 24032378880  # bytes; DNNMem's row for batch 256 was measured on a GPU of 24 GB
 MODELS = {
     "VGG16": {"PyTorch": ["vgg16"], "TensorFlow": [str(FIXTURES / "tensorflow/vgg16.pb.gz")],
               "MXNet": [str(FIXTURES / "mxnet/vgg16-symbol.json.gz")]},
@@ -48,10 +49,17 @@ def gib(count):
     return count / 2**30
 
 
-def main():
-    gpu = sys.argv[1] if len(sys.argv) > 1 else GPU
-    print(f"batch 128, GiB, on {gpu}")
-    print(f"{'framework':<11} {'model':<12} {'measured':>8} {'DNNMem':>15} {'Ebbtide':>15}")
+def gpu_of_24_gb(folder):
+    """A P100 with more memory."""
+    profile = json.loads((ROOT / "profiles" / f"{GPU}.json").read_text())
+    profile["memory_bytes"]["value"] = P40_MEMORY
+    path = pathlib.Path(folder) / "p40.json"
+    path.write_text(json.dumps(profile))
+    return str(path)
+
+
+def main(gpu):
+    print(f"{'framework':<11} {'model':<12} {'measured':>8} {'DNNMem':>15} {'Ebbtide':>15}   batch 128, GiB")
     errors = {}
     for row in sorted(rows("table7_bs128.csv"), key=lambda row: row["framework"]):
         ours = gib(estimate(MODELS[row["model"]][row["framework"]], 128, gpu)["total_bytes"])
@@ -63,21 +71,21 @@ def main():
     for framework, pairs in sorted(errors.items()):
         theirs, ours = (100 * sum(column) / len(pairs) for column in zip(*pairs))
         print(f"{framework}: mean error without the LSTM: DNNMem {theirs:.1f} %, Ebbtide {ours:.1f} %")
-    print("\nVGG16 under TensorFlow, GiB")
-    print(f"{'batch':>5} {'category':<24} {'measured':>8} {'DNNMem':>8} {'Ebbtide':>8}")
+    print(f"\n{'batch':>5} {'VGG16 under TensorFlow':<34} {'measured':>8} {'DNNMem':>8} {'Ebbtide':>8}   GiB")
     table = rows("table9_tf_vgg16_breakdown.csv")
     for batch in sorted({int(row["batch_size"]) for row in table}):
         ours = estimate(MODELS["VGG16"]["TensorFlow"], batch, gpu)
-        peak = ours["peak_allocated_bytes"]
-        waste = ours["breakdown_at_allocated_peak"]["fragmentation"]
-        parts = {"Live Tensors": peak - waste, "Internal Fragmentation": waste,
-                 "Allocator Reservation": ours["peak_reserved_bytes"] - peak,
-                 "CUDA Context": ours["total_bytes"] - ours["peak_reserved_bytes"], "Total": ours["total_bytes"]}
-        for row in table:
-            if int(row["batch_size"]) == batch:
-                print(f"{batch:>5} {row['category']:<24} {float(row['real_GB']):8.2f} {float(row['est_GB']):8.2f} "
-                      f"{gib(parts[row['category']]):8.2f}")
+        held, reserved, total = (ours[f"{name}_bytes"] for name in ("peak_allocated", "peak_reserved", "total"))
+        published = {row["category"]: (float(row["real_GB"]), float(row["est_GB"])) for row in table
+                     if int(row["batch_size"]) == batch}
+        live = tuple(map(sum, zip(published["Live Tensors"], published["Internal Fragmentation"])))
+        for name, figures, bytes_ in (("live tensors and fragmentation", live, held),
+                                      ("allocator reservation", published["Allocator Reservation"], reserved - held),
+                                      ("context", published["CUDA Context"], total - reserved),
+                                      ("total", published["Total"], total)):
+            print(f"{batch:>5} {name:<34} {figures[0]:8.2f} {figures[1]:8.2f} {gib(bytes_):8.2f}")
 
 
 if __name__ == "__main__":
-    main()
+    with tempfile.TemporaryDirectory() as temporary:
+        main(sys.argv[1] if len(sys.argv) > 1 else gpu_of_24_gb(temporary))
