@@ -34,6 +34,7 @@ struct FlatNode {
   std::vector<ValueId> inputs = {};
   std::vector<int> after = {};  // nodes that must have run before it, beside those it reads
   std::vector<ValueId> outputs = {};
+  int call = 0;             // which call or iteration it is written out of
   int gradient_of = kNone;  // the node whose gradient it belongs to, where we made it
 };
 

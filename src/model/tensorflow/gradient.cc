@@ -328,7 +328,11 @@ class GradientPass {
     }
     const ValueId row = build_.Make("Reshape", {at.g, build_.Integers(kept)});
     ValueId gradient = build_.Make("BroadcastTo", {row, build_.Integers(from)});
-    if (at.op == "Mean") gradient = build_.Make("RealDiv", {gradient, build_.Real(1)});
+    if (at.op == "Mean") {
+      const auto elements = static_cast<double>(onnx::CountElements(from).value_or(1));
+      const auto results = static_cast<double>(onnx::CountElements(kept).value_or(1));
+      gradient = build_.Make("RealDiv", {gradient, build_.Real(elements / std::max(results, 1.0))});
+    }
     Arrive(at.inputs[0], gradient);
   }
 

@@ -42,6 +42,7 @@ struct Frame {
   const Body* body = nullptr;
   const std::vector<bool>* is_needed = nullptr;
   Role role = Role::kCall;
+  int call = 0;
   std::size_t next = 0;                       // of its order
   std::vector<std::vector<ValueId>> outputs;  // by node
   std::vector<std::vector<int>> tokens;       // by node: whom to wait for if one waits for it
@@ -89,6 +90,7 @@ class Inliner {
     frame.body = &body;
     frame.is_needed = is_needed;
     frame.role = role;
+    frame.call = calls_++;
     frame.outputs.resize(body.nodes.size());
     frame.tokens.resize(body.nodes.size());
     for (std::size_t i = 0; i < arguments.size(); ++i) frame.outputs[i] = {arguments[i]};
@@ -248,6 +250,7 @@ class Inliner {
   Status Emit(Frame& frame, int number, const Node& source, std::vector<ValueId> inputs, std::vector<int> after) {
     const std::size_t values = flat_.values.size(), lists = flat_.lists.size();
     FlatNode node{.name = source.name, .op = source.op, .attributes = &source.attributes, .inputs = std::move(inputs)};
+    node.call = frame.call;
     std::vector<ValueId>& outputs = frame.outputs[static_cast<std::size_t>(number)];
     std::vector<int>& tokens = frame.tokens[static_cast<std::size_t>(number)];
     EBB_ASSIGN_OR_RETURN(const bool is_source, MakeSource(source, node));
@@ -339,6 +342,7 @@ class Inliner {
   std::vector<Frame> frames_;
   std::map<std::string, int> variable_numbers_;
   std::vector<std::vector<bool>> needed_;  // by function; empty: not asked for yet
+  int calls_ = 0;
   std::size_t visited_ = 0, list_items_ = 0, known_items_ = 0;
 };
 

@@ -9,6 +9,7 @@
 #include "model/tensorflow/goal.h"
 #include "model/tensorflow/inline.h"
 #include "model/tensorflow/lower.h"
+#include "model/tensorflow/simplify.h"
 #include "model/tensorflow/tensorflow.h"
 #include "model/tensorflow/train.h"
 #include "model/tensorflow/translate.h"
@@ -31,6 +32,7 @@ Result<TrainingGraph> Build(const std::string& name, const File& file, const Mod
     if (!options.inference) EBB_RETURN_IF_ERROR(AddStep(flat, options));
     if (!options.inference) optimizer = options.optimizer;
   }
+  MergeSums(flat);
   EBB_ASSIGN_OR_RETURN(TrainingGraph graph, LowerFlat(flat, options));
   graph.name = name;
   graph.meta["source"] = "tensorflow";

@@ -14,6 +14,19 @@ Result<Dims> BroadcastOf(Inference& at) {
   return *shape;
 }
 
+// The operand that the result equals, by what Grappler simplifies: x * 1, x / 1, x + 0, x - 0. inputs(): none.
+std::size_t EqualOperand(Inference& at, const Dims& shape) {
+  const std::string& op = at.op();
+  const bool is_sum = op == "AddV2" || op == "Add", is_product = op == "Mul";
+  for (std::size_t i = 0; i < 2; ++i) {
+    const Array* other = at.Known(1 - i);
+    const bool may = is_sum || is_product || (i == 0 && (op == "Sub" || op == "RealDiv"));
+    const double neutral = is_product || op == "RealDiv" ? 1 : 0;
+    if (may && other && other->is_uniform() && other->number(0) == neutral && at.Shape(i) == shape) return i;
+  }
+  return at.inputs();
+}
+
 }  // namespace
 
 Status InferSame(Inference& at) {
@@ -38,6 +51,10 @@ Status InferSameAsSecond(Inference& at) {
 Status InferBroadcast(Inference& at) {
   EBB_ASSIGN_OR_RETURN(Dims shape, BroadcastOf(at));
   const Array *a = at.Known(0), *b = at.Known(1);
+  if (const std::size_t operand = EqualOperand(at, shape); operand < at.inputs() && !(a && b)) {
+    at.YieldSame(at.node().inputs[operand]);
+    return {};
+  }
   std::optional<Array> known = a && b ? FoldBinary(at.op(), *a, *b, shape) : std::nullopt;
   at.Yield(at.TypeOf(0), std::move(shape), std::move(known));
   return {};

@@ -5,6 +5,7 @@
 //   graph_def.h  structure to nodes and functions
 //   inline.h     functions and loops written out, shapes found (operators.h, shapes*.cc, fold.h)
 //   gradient.h   the gradient of a graph that has none
+//   simplify.h   what Grappler changes of it
 //   schedule.h   the order of the executor
 //   lower.h      to a TrainingGraph, with the buffers that kernels hand on
 //   translate.h  a built-in model as a graph
