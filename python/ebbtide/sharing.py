@@ -9,7 +9,7 @@ from torch.utils._pytree import tree_flatten_with_path
 
 from . import _core
 from .compiling import _bytes_of
-from .sharing_job import Job, needs_of
+from .sharing_job import Job, needs_of, plan_within
 from .sharing_report import SharedReport
 from .step_plan import BudgetError, _shown
 from .stepping import Step, make_pool, tell
@@ -36,6 +36,7 @@ class Shared:
             raise ValueError(f"groups {groups!r}: expected a number from 1 on")
         self.capacity, self.groups = _bytes_of(str(capacity)) // _ALIGNMENT * _ALIGNMENT, groups
         self.jobs = []
+        self.enough = 0  # bytes of the pool beside the state of all jobs
         self._pool = self._device = None
         self._running = False
         self._seconds = 0.0
@@ -131,17 +132,22 @@ class Shared:
         if not new:
             return
         prepared = {job: job.prepare(_leaves(job.step, job.step._example)) for job in self.jobs}
-        states = sum(_up(needs_of(p)[0]) for p in prepared.values())
-        enough = max(self.capacity - states, 0)
-        heights = [_up(needs_of(p, enough)[1]) for p in prepared.values()]
+        states = sum(_up(needs_of(p.planned)[0]) for p in prepared.values())
+        self.enough = enough = max(self.capacity - states, 0)
+        plans = {job: plan_within(p, enough) for job, p in prepared.items()}
+        heights = [_up(needs_of(planned, enough)[1]) for planned in plans.values()]
         if states + max(heights) > self.capacity:
             raise BudgetError(
                 f"capacity {_shown(self.capacity)}: the state of {len(self.jobs)} jobs takes {_shown(states)}, an iteration of "
-                f"{self.jobs[heights.index(max(heights))].name} {_shown(max(heights))} beside it; the smallest capacity that works is "
-                f"{_shown(states + max(heights))}", states + max(heights))
+                f"{self.jobs[heights.index(max(heights))].name} {_shown(max(heights))} beside it; without further plans the smallest "
+                f"capacity that works is {_shown(states + max(heights))}", states + max(heights))
         lane = _OWN_LANE if sum(heights) <= enough else _ONE_LANE
+        for job in self.jobs:
+            if job.joined and not job.runs(prepared[job], plans[job]):  # there is less room than there was
+                job.leave()
+                new.append(job)
         for job in new:
-            job.make(prepared[job], enough)
+            job.make(prepared[job], plans[job], enough)
         try:
             if any(job.lane != lane for job in self.jobs if job.joined):
                 raise ValueError("those that are there are elsewhere")

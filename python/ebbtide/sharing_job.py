@@ -10,6 +10,7 @@ import torch
 from torch.utils._pytree import tree_flatten_with_path
 
 from . import _core
+from .step_plan import BudgetError
 from .step_state import StateChanged
 from .stepping import Execution, tensors_of
 from .torch_library import library
@@ -18,12 +19,27 @@ from .torch_library import library
 _MOST_GROUPS = 100_000
 
 
-def needs_of(prepared, enough=None):
+_TIGHTER = (1.0, 0.97, 0.94, 0.9)  # of what a plan may take, as a lane's placement is not its own
+
+
+def needs_of(planned, enough=None):
     """Bytes of its state and, with the height of a lane that does, of all else; each worked out once."""
-    known = prepared.shared_needs
+    known = planned.shared_needs
     if enough not in known:
-        known[enough] = _core.shared_needs(prepared.planned.graph, prepared.planned.text, enough)
+        known[enough] = _core.shared_needs(planned.graph, planned.text, enough)
     return known[enough]
+
+
+def plan_within(prepared, enough):
+    """The step's plan, or one with which it takes no more than `enough` beside its state; the step's own where there is none."""
+    planned = prepared.planned
+    state, height = needs_of(planned, enough)
+    for share in _TIGHTER if height > enough > 0 else ():
+        with contextlib.suppress(BudgetError):
+            tighter = prepared.step._plan(prepared.graph, state + int(share * enough))
+            if needs_of(tighter, enough)[1] <= enough:
+                return tighter
+    return planned
 
 
 class Job:
@@ -39,7 +55,7 @@ class Job:
         self._shared, self._batches, self._after = shared, batches, after
         self._iterator = batches if isinstance(batches, Iterator) else None
         self._executions = {}  # key -> Execution
-        self._key = None
+        self._key = self._planned = None
         self._random = None  # its state, while no engine has it
         self.lane = None
         self._stream = torch.cuda.Stream(step._device) if step._device != "cpu" else None
@@ -74,11 +90,13 @@ class Job:
         self._key, prepared = self.step._prepared_for(*leaves)
         return prepared
 
-    def make(self, prepared, enough):
+    def runs(self, prepared, planned):
+        return self.execution is not None and self.execution.prepared is prepared and self._planned.text == planned.text
+
+    def make(self, prepared, planned, enough):
         """An engine in the shared pool."""
-        before = self.execution
-        if before is None or before.prepared is not prepared:
-            planned, pool = prepared.planned, self._shared.pool()
+        if not self.runs(prepared, planned):
+            self._planned, pool = planned, self._shared.pool()
             engine = _core.Engine(planned.graph, planned.text, library(self.step._device.partition(":")[0]), shared=pool, enough=enough,
                                   groups=self._shared.groups)
             for op, requests in enumerate(prepared.measured.requests if prepared.measured else ()):
@@ -214,7 +232,7 @@ class Job:
             prepared = self.prepare(leaves)
         self.leave()
         if key not in self._executions:
-            self.make(prepared, self._shared.capacity)
+            self.make(prepared, plan_within(prepared, self._shared.enough), self._shared.enough)
         self.execution = self._executions[key]
         del engine
         self.join(self.lane)

@@ -24,6 +24,7 @@ class Planned:
 
     def __init__(self, text, said, graph):
         self.text, self.said, self.graph = text, said, graph
+        self.shared_needs = {}  # see sharing_job.py
 
 
 def make_plan(graph, budget, policy, link, gpu=None, swap_state=False):

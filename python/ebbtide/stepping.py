@@ -185,7 +185,6 @@ class Prepared:
         self.inputs = [by_name[_name(path)] for path, leaf in leaves if isinstance(leaf, torch.Tensor)]
         self.changed = {graph["tensors"][t]["storage"] for op in graph["ops"] for t in op.get("mutated", ())} & set(self.inputs)
         self.loss = graph["tensors"][graph["outputs"][0]]
-        self.shared_needs = {}  # see sharing_job.py
         self._alone = None
         if step._lent_to is None:
             self.alone()

@@ -57,11 +57,11 @@ class Training:
 
 
 def least(trainings):
-    """The smallest capacity for all of them: an iteration of one has room beside all state, and no more."""
+    """The capacity at which an iteration of one has room beside all state, and no more."""
     with ebbtide.Shared(capacity=512) as gpu:
         for training in trainings:
             training.add(gpu)
-        with pytest.raises(BudgetError, match="the smallest capacity that works is") as caught:
+        with pytest.raises(BudgetError, match="without further plans") as caught:
             gpu.run(iterations=1)
     return caught.value.minimum_budget_bytes
 
@@ -137,6 +137,24 @@ def test_other_shapes_and_several_batches_per_update():
         trainings[1].add(gpu)
         gpu.run(iterations=4)
         assert [training.job.losses for training in trainings] == expected
+    for training in trainings:
+        training.assert_same()
+
+
+def test_a_job_that_is_too_tall_runs_under_a_plan():
+    trainings = [Training("cnn", 1), Training("cnn", 2)]
+    expected = [trainings[0].alone(4), trainings[1].alone(3)]
+    with ebbtide.Shared(capacity=int(0.7 * least(trainings))) as gpu:
+        trainings[0].add(gpu)
+        gpu.run(iterations=1)
+        trainings[1].add(gpu, iter([trainings[1].batch] * 3))
+        gpu.run(iterations=2)
+        gpu.run(iterations=1)
+        assert [training.job.losses for training in trainings] == expected
+        report = gpu.report().to_dict()
+        assert report["peak_bytes"] <= report["capacity_bytes"]
+        last = trainings[0].job.execution.prepared.last
+        assert last["copied_out_bytes"] + last["recompute_ns"] > 0
     for training in trainings:
         training.assert_same()
 
