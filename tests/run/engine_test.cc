@@ -161,7 +161,7 @@ TEST(Engine, GivesTheSameInHalvesWithStateOutsideThePool) {
     const sim::Workload workload =
         sim::MakeWorkload(graph, random.task->workload.time, {.alignment = random.task->workload.alignment});
     const plan::Plan plan = PlanOf(graph, workload, random.plan->schedule);
-    EXPECT_LT(plan.peak, random.plan->peak);
+    EXPECT_LE(plan.peak, random.plan->peak);
     FakeRunner runner(graph), plain_runner(graph);
     PlainMemory plain(graph);
     auto engine = Engine::Make(graph, plan, *MakeCpuDevice({.capacity = plan.peak}), runner);
