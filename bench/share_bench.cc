@@ -44,21 +44,24 @@ std::vector<Names> Mixes() {
   // Much state: adam keeps twice the parameters.
   out.push_back({"bert-large/adam", "bert-base/adam"});
   out.push_back({"bert-large/adam", "bert-large/adam"});
-  for (const char* name : {"vgg16/adam", "bert-base/adam"}) out.push_back(Names(2, name));
+  for (const char* name : {"vgg16/adam", "bert-base/adam", "bert-large/adam/fp16"}) out.push_back(Names(2, name));
+  // Many bytes for few FLOPs.
+  for (const char* name : {"mobilenet_v2", "mobilenet_v2/sgd/fp16"}) out.push_back(Names(4, name));
   return out;
 }
 
-// "resnet50" or "bert-base/adam".
+// "resnet50", "bert-base/adam" or "bert-base/adam/fp16".
 std::shared_ptr<const Training> TrainingOf(const std::string& name, std::int64_t batch, const DeviceProfile& gpu) {
   static std::map<std::pair<std::string, std::int64_t>, std::shared_ptr<const Training>> made;
   auto& known = made[{name, batch}];
   if (known) return known;
   if (made.size() > 64) made.clear();
-  const std::size_t slash = name.find('/');
+  const std::size_t slash = name.find('/'), second = name.find('/', slash == std::string::npos ? slash : slash + 1);
   model::ModelOptions options;
   options.device = model::Device::kCuda;
   options.batch_size = batch;
-  if (slash != std::string::npos) options.optimizer = name.substr(slash + 1);
+  if (slash != std::string::npos) options.optimizer = name.substr(slash + 1, second - slash - 1);
+  if (second != std::string::npos) options.autocast = DType::kFloat16;
   auto training = MakeTraining(name, batch, Must(model::LoadModel(name.substr(0, slash), options)), gpu);
   made[{name, batch}] = training;
   return training;
