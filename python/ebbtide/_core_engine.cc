@@ -90,7 +90,10 @@ Engine::Engine(const std::string& graph_text, const std::string& plan_text, cons
       share::MakeMooring(graph, PlanOf(plan_text), {.enough = enough, .cut = {.groups = groups}});
   if (!mooring) Raise(mooring.error());
   mooring_ = *std::move(mooring);
-  own_random_ = std::make_unique<run::OwnRandom>(*kernels_, graph);
+  {
+    nb::gil_scoped_release release;  // who holds the generator may want the interpreter
+    own_random_ = std::make_unique<run::OwnRandom>(*kernels_, graph);
+  }
   Result<std::shared_ptr<run::Device>> device = shared_->pool.device->Beside();
   if (!device) Raise(device.error());
   Result<std::unique_ptr<run::Engine>> engine =

@@ -35,7 +35,7 @@ class Shared:
         if isinstance(groups, bool) or not isinstance(groups, int) or groups < 1:
             raise ValueError(f"groups {groups!r}: expected a number from 1 on")
         self.capacity, self.groups = _bytes_of(str(capacity)) // _ALIGNMENT * _ALIGNMENT, groups
-        self.jobs = []
+        self.jobs, self._arriving = [], []  # the latter came while others run
         self.enough = 0  # bytes of the pool beside the state of all jobs
         self._pool = self._device = None
         self._running = False
@@ -52,12 +52,11 @@ class Shared:
 
         `batches` is what it trains on, as the example was: an iterable, gone through again when it ends, or an iterator, which ends the
         job. None: the example, again and again. `after(job, loss)` is called after each step, in the job's thread. Random numbers
-        are drawn as by a job that begins alone with torch's random state of now. Returns the Job.
+        are drawn as by a job that begins alone with torch's random state of now. Returns the Job. While `run` runs it may be
+        called in `after`: the job joins the others, if there is room for it beside them, and takes as many steps as they do.
         """
         if not isinstance(step, Step):
             raise TypeError(f"expected what ebbtide.step returns, found {type(step).__name__}")
-        if self._running:
-            raise RuntimeError("jobs are added before run, or after it")
         if step._lent_to is not None:
             raise ValueError("the step is in an ebbtide.Shared already")
         if isinstance(weight, bool) or not isinstance(weight, int) or not 1 <= weight <= 1000:
@@ -68,6 +67,8 @@ class Shared:
         step._lend(self)
         job = Job(self, step, batches, name or self._name_of(step), weight, priority, after)
         self.jobs.append(job)
+        if self._running:
+            self._arriving.append(job)
         return job
 
     def run(self, iterations=None):
@@ -82,6 +83,7 @@ class Shared:
         if self._running:
             raise RuntimeError("run is running")
         self._running = True
+        self._arriving.clear()
         try:
             self._join()
             return self._run(iterations)
@@ -159,18 +161,40 @@ class Shared:
             for job in self.jobs:
                 job.join(lane)
 
+    def _admit(self, job):
+        """While others run, where they are. Whether there is room; if not, the job has an error."""
+        prepared = job.prepare(_leaves(job.step, job.step._example))
+        there = [other for other in self.jobs if other.joined]
+        states = _up(needs_of(prepared.planned)[0]) + sum(_up(needs_of(other.planned)[0]) for other in there)
+        enough = max(self.capacity - states, 0)
+        try:
+            job.make(prepared, plan_within(prepared, enough), enough)
+            job.join(next((other.lane for other in there), _OWN_LANE))
+        except ValueError as error:
+            job.error = BudgetError(f"{error}; the others go on", None)
+            return False
+        self.enough = min(self.enough, enough)
+        if self._device != "cpu":
+            torch.cuda.synchronize(self._device)
+        job.go_on()
+        return True
+
     def _run(self, iterations):
         if self._device != "cpu":
             torch.cuda.synchronize(self._device)  # batches and state may have been made on other streams
         for job in self.jobs:
             job.go_on()
-        threads = [threading.Thread(target=job.work, args=(iterations, torch.get_num_threads()), name=f"ebbtide {job.name}", daemon=True)
-                   for job in self.jobs]
+        threads = [_thread_of(job, iterations) for job in self.jobs]
         started, done = time.perf_counter(), False
         try:
             for thread in threads:
                 thread.start()
-            while any(thread.is_alive() for thread in threads):
+            while self._arriving or any(thread.is_alive() for thread in threads):
+                while self._arriving:
+                    job = self._arriving.pop(0)
+                    if self._admit(job):
+                        threads.append(_thread_of(job, iterations))
+                        threads[-1].start()
                 for thread in threads:
                     thread.join(0.1)
                 tell("   ".join(job.progress() for job in self.jobs))
@@ -195,6 +219,10 @@ class Shared:
             self.jobs.remove(job)
             job.leave()
             job.step._lend(None)
+
+
+def _thread_of(job, iterations):
+    return threading.Thread(target=job.work, args=(iterations, torch.get_num_threads()), name=f"ebbtide {job.name}", daemon=True)
 
 
 def _leaves(step, batch):

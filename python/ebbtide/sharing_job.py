@@ -55,7 +55,8 @@ class Job:
         self._shared, self._batches, self._after = shared, batches, after
         self._iterator = batches if isinstance(batches, Iterator) else None
         self._executions = {}  # key -> Execution
-        self._key = self._planned = None
+        self._key = None
+        self.planned = None  # that it runs by
         self._random = None  # its state, while no engine has it
         self.lane = None
         self._stream = torch.cuda.Stream(step._device) if step._device != "cpu" else None
@@ -91,12 +92,12 @@ class Job:
         return prepared
 
     def runs(self, prepared, planned):
-        return self.execution is not None and self.execution.prepared is prepared and self._planned.text == planned.text
+        return self.execution is not None and self.execution.prepared is prepared and self.planned.text == planned.text
 
     def make(self, prepared, planned, enough):
         """An engine in the shared pool."""
         if not self.runs(prepared, planned):
-            self._planned, pool = planned, self._shared.pool()
+            self.planned, pool = planned, self._shared.pool()
             engine = _core.Engine(planned.graph, planned.text, library(self.step._device.partition(":")[0]), shared=pool, enough=enough,
                                   groups=self._shared.groups)
             for op, requests in enumerate(prepared.measured.requests if prepared.measured else ()):

@@ -264,3 +264,27 @@ def test_what_is_refused():
             gpu.add(Training("cnn", 2).step, weight=0)
         gpu.remove(training.job)
         training.step(*training.batch)
+
+
+def test_jobs_come_while_others_run():
+    first, second, third = Training("cnn", 1), Training("lstm", 2), Training("cnn", 3)
+    expected = [training.alone(4) for training in (first, second, third)]
+    too_large = Training("vgg16", 4)
+
+    def bring(job, loss):
+        if job.iterations == 2:
+            for training in (third, too_large):
+                with torch.random.fork_rng():
+                    training.add(gpu)
+
+    with ebbtide.Shared(capacity=2 * least([first, second, third])) as gpu:
+        first.add(gpu, after=bring)
+        second.add(gpu)
+        with pytest.raises(SharedError, match="VGG: BudgetError.*; the others go on"):
+            gpu.run(iterations=4)
+        assert [training.job.losses for training in (first, second, third)] == expected
+        assert too_large.job.losses == [] and too_large.job not in gpu.jobs
+        pool = gpu.pool()
+    for training in (first, second, third):
+        training.assert_same()
+    assert pool.held == 0
