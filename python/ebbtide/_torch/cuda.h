@@ -21,6 +21,8 @@ struct CudaSide {
   c10::Allocator* (*allocator)();
   // This thread's stream.
   void* (*stream)(c10::Device device);
+  // On this thread's stream; done when it returns.
+  void (*copy)(void* to, const void* from, std::size_t bytes, c10::Device device);
   // Of that GPU.
   std::unique_ptr<BudgetMemory> (*make_budget_memory)(int device);
 };

@@ -1,6 +1,7 @@
 // Torch's CUDA memory while the engine runs an op on this thread: what the engine gives. At all other times, and for
 // all else that is asked of an allocator, torch's own, within the budget if there is one.
 #include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAStream.h>
 #include <c10/util/Exception.h>
 
@@ -178,6 +179,12 @@ const CudaSide kSide{
     .held = [] { return held; },
     .allocator = []() -> c10::Allocator* { return caching::allocator.load(); },
     .stream = [](c10::Device device) -> void* { return c10::cuda::getCurrentCUDAStream(device.index()).stream(); },
+    .copy =
+        [](void* to, const void* from, std::size_t bytes, c10::Device device) {
+          const c10::cuda::CUDAStream stream = c10::cuda::getCurrentCUDAStream(device.index());
+          C10_CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream));
+          stream.synchronize();
+        },
     .make_budget_memory = &MakeCudaBudgetMemory,
 };
 

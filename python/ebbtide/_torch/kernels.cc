@@ -300,7 +300,11 @@ int32_t MoveOut(Program* program, int64_t storage, char* error) {
     const c10::Storage& at = program->storages[static_cast<std::size_t>(storage)];
     c10::Allocator* const allocator = program->device.is_cuda() ? cuda_side->allocator() : c10::GetCPUAllocator();
     c10::DataPtr fresh = allocator->allocate(at.nbytes());
-    allocator->copy_data(fresh.get(), at.data(), at.nbytes());
+    if (program->device.is_cuda()) {
+      cuda_side->copy(fresh.get(), at.data(), at.nbytes(), program->device);  // the pool's memory may be another's next
+    } else {
+      allocator->copy_data(fresh.get(), at.data(), at.nbytes());
+    }
     at.set_data_ptr_noswap(std::move(fresh));
   });
 }
