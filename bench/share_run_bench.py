@@ -125,7 +125,7 @@ class Training:
 
     def make_step(self, twin=False):
         parts = (self.twin, self.loss_fn, self.twins_optimizer) if twin else (self.model, self.loss_fn, self.optimizer)
-        return ebbtide.step(*parts, self.batch, budget=GIB, policy="none", device=self.device)
+        return ebbtide.step(*parts, self.batch, budget=GIB, policy="none" if twin else "home", device=self.device)
 
     def same(self):
         pairs = [*zip(self.model.state_dict().values(), self.twin.state_dict().values())]

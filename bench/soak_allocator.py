@@ -9,12 +9,13 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tests" / "python"))
 
 import allocator_traces  # noqa: E402
+import on_phantom  # noqa: E402
 
 TRACES = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
 
 
 def main():
-    if not allocator_traces.LIBRARIES.is_dir():
+    if not (on_phantom.LIBRARIES / "cu13").is_dir():
         sys.exit("the build has no phantom GPU")
     settings = allocator_traces.SETTINGS
     begin, run, with_oom, again, different = time.monotonic(), 0, 0, 0, []

@@ -2,12 +2,10 @@
 // (python/ebbtide/capture_command.py); this file checks the usage, so that mistakes are told without loading torch.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "base/nearest.h"
 #include "cli/common_flags.h"
 #include "cli/python.h"
 #include "cli/verb.h"
@@ -24,10 +22,8 @@ struct CaptureFlags {
 Status CheckTarget(const ModelFlags& flags) {
   if (flags.model.empty()) return Fail("expected a SCRIPT.py:function");
   if (NamesScriptFunction(flags.model)) return {};
-  std::vector<std::string> names;
-  for (const model::BuiltInModel& built_in : model::BuiltInModels()) names.push_back(built_in.name);
-  if (std::find(names.begin(), names.end(), flags.model) != names.end()) return CheckOptimizer(flags);
-  return Fail("{}: expected a SCRIPT.py:function or a built-in model{}", flags.model, DidYouMean(flags.model, names));
+  EBB_RETURN_IF_ERROR(CheckBuiltIn(flags.model, "a SCRIPT.py:function or a built-in model"));
+  return CheckOptimizer(flags);
 }
 
 Result<int> RunCapture(const CaptureFlags& flags) {

@@ -242,6 +242,13 @@ Status CheckStep(const ModelFlags& flags) {
   return {};
 }
 
+Status CheckBuiltIn(const std::string& name, std::string_view expected) {
+  std::vector<std::string> names;
+  for (const model::BuiltInModel& built_in : model::BuiltInModels()) names.push_back(built_in.name);
+  if (std::find(names.begin(), names.end(), name) != names.end()) return {};
+  return Fail("{}: expected {}{}", name, expected, DidYouMean(name, names));
+}
+
 Status CheckOptimizer(const ModelFlags& flags) {
   const std::string& name = flags.options.optimizer;
   std::vector<std::string> names = model::OptimizerNames();

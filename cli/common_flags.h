@@ -34,9 +34,9 @@ void AddFilesFlag(CLI::App& verb, std::vector<std::string>& files, const std::st
 struct ModelFlags {
   std::string model;
   model::ModelOptions options;
-  std::vector<const CLI::Option*> shaping;   // those that AddShapeFlags added
-  const CLI::Option* widths = nullptr;       // of `mlp` only
-  std::vector<const CLI::Option*> step;      // those that change what the step does
+  std::vector<const CLI::Option*> shaping;        // those that AddShapeFlags added
+  const CLI::Option* widths = nullptr;            // of `mlp` only
+  std::vector<const CLI::Option*> step;           // those that change what the step does
   std::vector<const CLI::Option*> training_only;  // those of `step` that inference has no use for
   std::vector<const CLI::Option*> lora;           // of layers that we know by name
   std::string checkpoint;                         // as given; options.checkpoint is what it means
@@ -52,6 +52,9 @@ void AddShapeFlags(CLI::App& verb, ModelFlags& flags);
 
 // Those of the shape flags that were given, as words of a command line.
 std::vector<std::string> GivenShapeFlags(const ModelFlags& flags);
+
+// Fails where it is not the name of a built-in model; `expected` says what else it might have been.
+Status CheckBuiltIn(const std::string& name, std::string_view expected = "a built-in model");
 
 // Fails where --optimizer names none of ours.
 Status CheckOptimizer(const ModelFlags& flags);

@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "base/nearest.h"
 #include "base/units.h"
 #include "cli/common_flags.h"
 #include "cli/python.h"
@@ -30,10 +29,8 @@ struct TrainFlags {
 Status CheckModel(const ModelFlags& flags) {
   if (flags.model.empty()) return Fail("expected a MODEL (see ebbtide models) or a SCRIPT.py:function");
   if (NamesScriptFunction(flags.model)) return {};
-  std::vector<std::string> names;
-  for (const model::BuiltInModel& built_in : model::BuiltInModels()) names.push_back(built_in.name);
-  if (std::find(names.begin(), names.end(), flags.model) != names.end()) return CheckOptimizer(flags);
-  return Fail("{}: expected a SCRIPT.py:function or a built-in model{}", flags.model, DidYouMean(flags.model, names));
+  EBB_RETURN_IF_ERROR(CheckBuiltIn(flags.model, "a SCRIPT.py:function or a built-in model"));
+  return CheckOptimizer(flags);
 }
 
 std::vector<std::string> SharedWords(const ModelFlags& model, const OutputFlags& output) {

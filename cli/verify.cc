@@ -2,13 +2,12 @@
 // (python/ebbtide/verify_command.py); this file checks the usage, so that mistakes are told without loading torch.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "base/nearest.h"
 #include "cli/common_flags.h"
+#include "cli/output.h"
 #include "cli/python.h"
 #include "cli/verb.h"
 #include "device/profile.h"
@@ -25,25 +24,17 @@ struct VerifyFlags {
 };
 
 Result<int> RunVerify(const VerifyFlags& flags) {
-  std::vector<std::string> names;
-  for (const model::BuiltInModel& built_in : model::BuiltInModels()) names.push_back(built_in.name);
-  for (const std::string& word : flags.models) {
-    const std::string name = word.substr(0, word.find(':'));
-    if (std::find(names.begin(), names.end(), name) == names.end())
-      return Fail("{}: expected a built-in model{}", name, DidYouMean(name, names));
-  }
+  for (const std::string& word : flags.models) EBB_RETURN_IF_ERROR(CheckBuiltIn(word.substr(0, word.find(':'))));
   if (!flags.gpu.empty()) EBB_RETURN_IF_ERROR(FindProfile(flags.gpu));
   EBB_RETURN_IF_ERROR(CheckOptimizer(flags.model));
-  const std::string& path = flags.output.output;
-  if (!path.empty() && !path.ends_with(".json") && !path.ends_with(".txt"))
-    return Fail("-o {}: expected a name that ends in .json or .txt", path);
+  EBB_RETURN_IF_ERROR(CheckOutput(flags.output));
   std::vector<std::string> words = flags.models;
   if (!flags.gpu.empty()) words.insert(words.end(), {"--gpu", flags.gpu});
   if (flags.no_train) words.push_back("--no-train");
   words.push_back(fmt::format("--optimizer={}", flags.model.options.optimizer));
   if (flags.output.json) words.push_back("--json");
   if (flags.output.quiet) words.push_back("-q");
-  if (!path.empty()) words.insert(words.end(), {"-o", path});
+  if (!flags.output.output.empty()) words.insert(words.end(), {"-o", flags.output.output});
   EBB_ASSIGN_OR_RETURN(const int code, RunPythonCommand("verify_command", words, ChildOutput::kKeep));
   constexpr int kBroken = 3;  // 1 is how Python ends with a traceback
   return code == 1 ? kBadInput : code == kBroken ? kInfeasible : code;

@@ -76,7 +76,6 @@ class Engine {
   // `outside`: (storage, address) of what lies outside the pool.
   void Forward(const Places& outside);
   nb::dict Backward(const Places& outside);
-  bool Midway() const { return engine_->midway(); }
   void Abandon();
   std::optional<std::vector<Nanos>> Rehearse(int runs, bool one_thread);
 

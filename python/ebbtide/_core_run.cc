@@ -110,7 +110,6 @@ void AddRun(nb::module_& module) {
            "The first half of a step. Outside: (storage, address) of what is not in the pool. An error: nothing of "
            "the pool and the random state has changed.")
       .def("backward", &Engine::Backward, nb::arg("outside"), "The second half.")
-      .def_prop_ro("midway", &Engine::Midway, "Whether the first half has run and the second has not.")
       .def("abandon", &Engine::Abandon, "Forgets a step that is midway.")
       .def("rehearse", &Engine::Rehearse, nb::arg("runs"), nb::arg("one_thread"),
            "Runs the step on made-up state, before any is attached: the time of each op. None: an op refuses it.")

@@ -6,7 +6,7 @@ import functools
 
 import torch
 
-from .compiling import _bytes_of
+from .step_arguments import bytes_of, device_of
 from .torch_library import library
 
 _SMALLEST = 4096  # bytes; what is smaller stays
@@ -35,8 +35,8 @@ class Budget:
             raise ValueError(f"budget {limit!r}: expected bytes or a text as '4GiB'; eager code has no plain peak that is known before it runs")
         if isinstance(limit, bool) or not isinstance(limit, (int, str)):
             raise ValueError(f"budget {limit!r}: expected bytes or a text as '4GiB'")
-        self.limit = _bytes_of(str(limit))
-        self._device = _device_of(device)
+        self.limit = bytes_of(limit)
+        self._device = torch.device(device_of(device or ("cuda" if torch.cuda.is_available() else "cpu")))
         self._number = -1 if self._device.type == "cpu" else self._device.index
         self._hooks = self._last = self._native = self._handle = None
 
@@ -81,20 +81,6 @@ class Budget:
         out = (ctypes.c_uint64 * len(_FIGURES))()
         self.check(self._native.ebbtide_budget_figures(self._handle, out))
         return dict(zip(_FIGURES, out))
-
-
-def _device_of(device):
-    if device is None:
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    device = torch.device(device)
-    if device.type == "cpu":
-        return torch.device("cpu")
-    if device.type != "cuda":
-        raise ValueError(f"device {str(device)!r}: expected 'cpu' or 'cuda'")
-    if (device.index or 0) >= torch.cuda.device_count():
-        raise ValueError(f"device {str(device)!r}: PyTorch sees {torch.cuda.device_count() or 'no'} GPU{'s'[: torch.cuda.device_count() > 1]}")
-    torch.cuda.init()
-    return torch.device("cuda", torch.cuda.current_device() if device.index is None else device.index)
 
 
 class _Saved:

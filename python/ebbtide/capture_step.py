@@ -12,6 +12,7 @@ from .capture_layers import Layers
 from .capture_scene import Scene, Source, nothing_else_changes, run_forward, run_model, standing_in, tensors_in
 from .capture_trace import Tracing, rules_for
 from .optimizers import describe
+from .step_arguments import shown_bytes
 
 
 class CapturedStep:
@@ -33,19 +34,11 @@ class CapturedStep:
         sizes = {}
         for storage in graph["storages"]:
             sizes[storage["kind"]] = sizes.get(storage["kind"], 0) + storage["bytes"]
-        kinds = ", ".join(f"{kind} {_shown(size)}" for kind, size in sizes.items())
+        kinds = ", ".join(f"{kind} {shown_bytes(size)}" for kind, size in sizes.items())
         return f"{graph['name']}: {len(graph['ops'])} ops, {len(graph['storages'])} storages ({kinds})"
 
     def __repr__(self):
         return f"<CapturedStep {self.summary()}>"
-
-
-def _shown(size):
-    """Bytes as people read them: 1.50 GiB."""
-    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
-        if size < 1024 or unit == "TiB":
-            return f"{size} B" if unit == "B" else f"{size:.2f} {unit}"
-        size /= 1024
 
 
 def capture_step(model, loss_fn, optimizer, example_batch, device=None, inference=False, autocast=None, keep_outputs=False,

@@ -57,7 +57,7 @@ def capture_joint(module, args, name, pattern=None):
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     recorder, fakes = Recorder(), Fakes(mode)
     known, layers = KnownValues(recorder), Layers(module)
-    device = device_of(args)
+    device = device_of_all(args)
     with autocast_of(None, device):
         rules = rules_for(mode)
     given, wanted, declared = [], {}, []
@@ -145,7 +145,7 @@ def capture_joint(module, args, name, pattern=None):
     return out
 
 
-def device_of(args):
+def device_of_all(args):
     """Where the tensors are: the GPU, if one of them is on one."""
     found = {str(arg.device) for arg in args if isinstance(arg, torch.Tensor)}
     return next(iter(sorted(found - {"cpu"})), "cpu")

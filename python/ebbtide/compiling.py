@@ -1,7 +1,6 @@
 """torch.compile(model, backend="ebbtide", options={"budget": "4GiB"}): forward and backward within a budget of memory, in
 loops as users write them. See docs/run.md."""
 
-import re
 import threading
 import weakref
 from collections import OrderedDict
@@ -9,8 +8,8 @@ from collections import OrderedDict
 import torch
 
 from .capture_errors import CaptureError, pointing_to
-from .compile_capture import Form, autocast_now, autocast_of, capture_joint, device_of
-from .step_arguments import ASSUMED_LINKS, bandwidth, budget_text
+from .compile_capture import Form, autocast_now, autocast_of, capture_joint, device_of_all
+from .step_arguments import ASSUMED_LINKS, bandwidth, budget_text, bytes_of
 from .step_plan import BudgetError, make_plan
 from .step_profile import profile
 from .stepping import NO_LIMIT, make_engine, make_pool, tell
@@ -61,7 +60,7 @@ class Job:
     def share(self, trains, device):
         """What one graph gets. Percentages are of trainings: a graph without a backward pass gets as much as they do."""
         if self.shared:
-            return _bytes_of(self.text) // self.most
+            return bytes_of(self.text) // self.most
         return (self.text or NO_LIMIT[device[:4]]) if trains else self.largest or "100%"
 
     def take(self, prepared):
@@ -319,7 +318,7 @@ def _again(ctx, tensors, pattern):
 def _key(args):
     """What a capture depends on."""
     forms = tuple((tuple(a.shape), a.stride(), a.dtype, a.requires_grad, type(a)) if isinstance(a, torch.Tensor) else a for a in args)
-    device = device_of(args)
+    device = device_of_all(args)
     return forms, torch.is_grad_enabled(), autocast_now(device), device
 
 
@@ -382,10 +381,3 @@ def _why_broken(module):
     line = f"{stack[-1].filename}:{stack[-1].lineno}" if stack else "an unknown line"
     text = str(reason.reason).strip().splitlines()
     return f"torch.compile breaks the graph at {line} ({text[0] if text else 'no reason given'}); fullgraph=True shows why"
-
-
-def _bytes_of(text):
-    match = re.fullmatch(r"([0-9.]+) ?([kKMGT]?)(i?)B?", text)
-    if match is None:
-        raise ValueError(f"budget {text!r}: expected bytes or a text as '4GiB'")
-    return int(float(match[1]) * (1024 if match[3] else 1000) ** " KMGT".index(match[2].upper() or " "))

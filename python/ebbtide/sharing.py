@@ -8,10 +8,11 @@ import torch
 from torch.utils._pytree import tree_flatten_with_path
 
 from . import _core
-from .compiling import _bytes_of
-from .sharing_job import Job, needs_of, plan_within
+from .sharing_job import Job
+from .sharing_plans import needs_of, plan_within, plans_together
 from .sharing_report import SharedReport
-from .step_plan import BudgetError, _shown
+from .step_arguments import bytes_of, shown_bytes
+from .step_plan import BudgetError
 from .stepping import Step, make_pool, tell
 
 _ALIGNMENT = 512
@@ -34,7 +35,7 @@ class Shared:
             raise ValueError(f"capacity {capacity!r}: expected bytes or a text as '10GiB'")
         if isinstance(groups, bool) or not isinstance(groups, int) or groups < 1:
             raise ValueError(f"groups {groups!r}: expected a number from 1 on")
-        self.capacity, self.groups = _bytes_of(str(capacity)) // _ALIGNMENT * _ALIGNMENT, groups
+        self.capacity, self.groups = bytes_of(capacity) // _ALIGNMENT * _ALIGNMENT, groups
         self.jobs, self._arriving = [], []  # the latter came while others run
         self.enough = 0  # bytes of the pool beside the state of all jobs
         self._pool = self._device = None
@@ -136,13 +137,13 @@ class Shared:
         prepared = {job: job.prepare(_leaves(job.step, job.step._example)) for job in self.jobs}
         states = sum(_up(needs_of(p.planned)[0]) for p in prepared.values())
         self.enough = enough = max(self.capacity - states, 0)
-        plans = {job: plan_within(p, enough) for job, p in prepared.items()}
+        plans = plans_together(self, prepared, enough)
         heights = [_up(needs_of(planned, enough)[1]) for planned in plans.values()]
         if states + max(heights) > self.capacity:
             raise BudgetError(
-                f"capacity {_shown(self.capacity)}: the state of {len(self.jobs)} jobs takes {_shown(states)}, an iteration of "
-                f"{self.jobs[heights.index(max(heights))].name} {_shown(max(heights))} beside it; without further plans the smallest "
-                f"capacity that works is {_shown(states + max(heights))}", states + max(heights))
+                f"capacity {shown_bytes(self.capacity)}: the state of {len(self.jobs)} jobs takes {shown_bytes(states)}, an iteration of "
+                f"{self.jobs[heights.index(max(heights))].name} {shown_bytes(max(heights))} beside it; without further plans the smallest "
+                f"capacity that works is {shown_bytes(states + max(heights))}", states + max(heights))
         lane = _OWN_LANE if sum(heights) <= enough else _ONE_LANE
         for job in self.jobs:
             if job.joined and not job.runs(prepared[job], plans[job]):  # there is less room than there was

@@ -10,36 +10,13 @@ import torch
 from torch.utils._pytree import tree_flatten_with_path
 
 from . import _core
-from .step_plan import BudgetError
+from .sharing_plans import plan_within
 from .step_state import StateChanged
 from .stepping import Execution, tensors_of
 from .torch_library import library
 
 
 _MOST_GROUPS = 100_000
-
-
-_TIGHTER = (1.0, 0.97, 0.94, 0.9)  # of what a plan may take, as a lane's placement is not its own
-
-
-def needs_of(planned, enough=None):
-    """Bytes of its state and, with the height of a lane that does, of all else; each worked out once."""
-    known = planned.shared_needs
-    if enough not in known:
-        known[enough] = _core.shared_needs(planned.graph, planned.text, enough)
-    return known[enough]
-
-
-def plan_within(prepared, enough):
-    """The step's plan, or one with which it takes no more than `enough` beside its state; the step's own where there is none."""
-    planned = prepared.planned
-    state, height = needs_of(planned, enough)
-    for share in _TIGHTER if height > enough > 0 else ():
-        with contextlib.suppress(BudgetError):
-            tighter = prepared.step._plan(prepared.graph, state + int(share * enough))
-            if needs_of(tighter, enough)[1] <= enough:
-                return tighter
-    return planned
 
 
 class Job:

@@ -1,4 +1,4 @@
-"""What users write for a budget and a link, checked; shared by every way in."""
+"""What users write for sizes, links and devices, checked, and sizes as they are shown; shared by every way in."""
 
 import re
 
@@ -21,3 +21,39 @@ def bandwidth(link):
     if match is None or float(match[1]) <= 0:
         raise ValueError(f"link {link!r}: expected bytes per second, as '12GB/s'")
     return int(float(match[1]) * (1024 if match[3] else 1000) ** " kMGT".index(match[2] or " "))
+
+
+def bytes_of(size):
+    """'4GiB', or a number of bytes."""
+    match = re.fullmatch(r"([0-9.]+) ?([kKMGT]?)(i?)B?", str(size))
+    if match is None:
+        raise ValueError(f"budget {size!r}: expected bytes or a text as '4GiB'")
+    return int(float(match[1]) * (1024 if match[3] else 1000) ** " KMGT".index(match[2].upper() or " "))
+
+
+def shown_bytes(size):
+    """As people read them: 1.50 GiB; nothing for None."""
+    if size is None:
+        return ""
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if size < 1024 or unit == "TiB":
+            return f"{size} B" if unit == "B" else f"{size:.2f} {unit}"
+        size /= 1024
+
+
+def device_of(device):
+    """'cpu' or 'cuda:0', of what users write."""
+    import torch
+
+    try:
+        found = torch.device(device)
+    except (RuntimeError, TypeError):
+        found = None
+    if found is None or found.type not in ("cpu", "cuda"):
+        raise ValueError(f"device {str(device)!r}: expected 'cpu' or 'cuda'")
+    if found.type == "cpu":
+        return "cpu"
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if (found.index or 0) >= count:
+        raise ValueError(f"device {str(device)!r}: PyTorch sees {count or 'no'} GPU{'s' if count > 1 else ''}; expected one, or the phantom GPU")
+    return f"cuda:{torch.cuda.current_device() if found.index is None else found.index}"

@@ -7,6 +7,7 @@ import subprocess
 import tempfile
 
 from .__main__ import find_program
+from .step_arguments import shown_bytes
 from .step_cache import read_json, write_json
 from .torch_library import cache_folder
 
@@ -48,9 +49,9 @@ def make_plan(graph, budget, policy, link, gpu=None, swap_state=False):
     if not said["feasible"]:
         smallest = said["minimum_budget_bytes"]
         raise BudgetError(
-            f"budget {_shown(said['budget_bytes'])}: {policy} finds no plan for {graph['name']}; the smallest budget that works is "
-            f"{_shown(smallest)}" + (" (policy home)" if policy != "home" else "")
-            + f", without a plan the step takes {_shown(said['plain_peak_bytes'])}", smallest,
+            f"budget {shown_bytes(said['budget_bytes'])}: {policy} finds no plan for {graph['name']}; the smallest budget that works is "
+            f"{shown_bytes(smallest)}" + (" (policy home)" if policy != "home" else "")
+            + f", without a plan the step takes {shown_bytes(said['plain_peak_bytes'])}", smallest,
         )
     return Planned(kept["plan"], said, text)
 
@@ -69,10 +70,3 @@ def _ask(program, text, words):
             with open(os.path.join(folder, "plan.json"), encoding="utf-8") as file:
                 plan = file.read()
         return {"said": json.loads(done.stdout), "plan": plan}
-
-
-def _shown(size):
-    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
-        if size < 1024 or unit == "TiB":
-            return f"{size} B" if unit == "B" else f"{size:.2f} {unit}"
-        size /= 1024

@@ -11,7 +11,7 @@ from torch.utils._pytree import tree_flatten_with_path, tree_unflatten
 from . import _core
 from .capture_errors import pointing_to
 from .capture_step import capture_step
-from .step_arguments import ASSUMED_LINKS, bandwidth, budget_text
+from .step_arguments import ASSUMED_LINKS, bandwidth, budget_text, device_of
 from .step_gradients import Gradients, hook_of
 from .step_plan import BudgetError, make_plan
 from .step_profile import profile
@@ -268,21 +268,6 @@ def make_engine(planned, measured, pool):
 
 def _name(path):
     return ".".join(["batch", *(str(getattr(k, "key", getattr(k, "idx", k))) for k in path)])
-
-
-def device_of(device):
-    """'cpu' or 'cuda:0', of what users write."""
-    try:
-        found = torch.device(device)
-    except (RuntimeError, TypeError):
-        found = None
-    if found is None or found.type not in ("cpu", "cuda"):
-        raise ValueError(f"device {device!r}: expected 'cpu' or 'cuda'")
-    if found.type == "cpu":
-        return "cpu"
-    if not torch.cuda.is_available():
-        raise ValueError(f"device {device!r}: PyTorch sees no GPU; expected one, or the phantom GPU")
-    return f"cuda:{torch.cuda.current_device() if found.index is None else found.index}"
 
 
 def _hollow(leaf, device):

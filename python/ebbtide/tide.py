@@ -8,6 +8,8 @@ import ctypes
 import json
 import pathlib
 
+from .step_arguments import bytes_of
+
 LIBRARY = pathlib.Path(__file__).parent / "libebbtide_tide.so"  # not resolved: beside the links of a build folder
 
 _loaded = None
@@ -59,12 +61,12 @@ class Tide:
 
     def set_capacity(self, capacity):
         """The most that is taken of the device. Raises ValueError where more is promised or in use."""
-        self._check(self._library.ebbtide_tide_set_capacity(self.device, _bytes(capacity)))
+        self._check(self._library.ebbtide_tide_set_capacity(self.device, bytes_of(capacity)))
 
     def set_quota(self, job, guaranteed=0, limit=None):
         """What job number `job` can always have, and the most that it may have. Raises ValueError where it cannot be promised."""
-        most = -1 if limit is None else _bytes(limit)
-        self._check(self._library.ebbtide_tide_set_quota(self.device, job, _bytes(guaranteed), most))
+        most = -1 if limit is None else bytes_of(limit)
+        self._check(self._library.ebbtide_tide_set_quota(self.device, job, bytes_of(guaranteed), most))
 
     def set_job(self, stream, job):
         """What is allocated for work of the torch.cuda.Stream is the job's from now on; None: nobody's."""
@@ -82,12 +84,6 @@ class Tide:
     def _check(self, code):
         if code != 0:
             raise ValueError(self._library.ebbtide_tide_last_error().decode())
-
-
-def _bytes(size):
-    from .compiling import _bytes_of
-
-    return size if isinstance(size, int) else _bytes_of(size)
 
 
 def _library():

@@ -70,8 +70,7 @@ def _measure(name, size, optimizer):
     torch.manual_seed(0)
     model, loss_fn, _, batch = twins.build(name, size, optimizer="none", device="cpu")
     free, total = torch.cuda.mem_get_info()
-    torch.cuda.init()
-    used_by_others = total - free  # and by this process's context, which is there by now
+    before = total - free  # others', and this process's context, which is there by now
     model.to("cuda")
     optimizer = twins.OPTIMIZERS[optimizer](model.parameters())
     moments = [torch.cuda.Event(enable_timing=True)]
@@ -85,7 +84,7 @@ def _measure(name, size, optimizer):
     times = [a.elapsed_time(b) for a, b in zip(moments[STEPS:], moments[STEPS + 1:-1])]
     free, total = torch.cuda.mem_get_info()
     return {"peak_allocated_bytes": torch.cuda.max_memory_allocated(), "peak_reserved_bytes": torch.cuda.max_memory_reserved(),
-            "used_bytes": total - free - used_by_others, "step_ns": round(statistics.median(times) * 1e6)}
+            "used_bytes": total - free - before, "step_ns": round(statistics.median(times) * 1e6)}
 
 
 if __name__ == "__main__":

@@ -13,6 +13,16 @@ constexpr Bytes kOffsetBytes = 6, kOffsetAlignment = 128;
 
 }  // namespace
 
+std::optional<ConvolutionType> ConvolutionTypeOf(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat16: return ConvolutionType::kFloat16;
+    case DType::kBFloat16: return ConvolutionType::kBFloat16;
+    case DType::kFloat32: return ConvolutionType::kFloat32;
+    case DType::kFloat64: return ConvolutionType::kFloat64;
+    default: return std::nullopt;
+  }
+}
+
 Bytes ItemSize(ConvolutionType type) {
   switch (type) {
     case ConvolutionType::kFloat64: return 8;

@@ -4,10 +4,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "base/units.h"
 #include "device/profile.h"
+#include "graph/graph.h"
 
 namespace ebbtide {
 
@@ -15,6 +17,8 @@ enum class ConvolutionPass : std::uint8_t { kForward, kDataGradient, kFilterGrad
 
 enum class ConvolutionType : std::uint8_t { kFloat16, kBFloat16, kFloat32, kFloat64, kInt8 };
 Bytes ItemSize(ConvolutionType type);
+// Nothing: cuDNN does not convolve such numbers.
+std::optional<ConvolutionType> ConvolutionTypeOf(DType dtype);
 
 // One convolution; a transposed one is its data gradient. Spatial vectors are of one length, 1 to 3.
 struct ConvolutionProblem {

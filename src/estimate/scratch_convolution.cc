@@ -8,16 +8,6 @@
 namespace ebbtide::estimate {
 namespace {
 
-std::optional<ConvolutionType> TypeOf(DType dtype) {
-  switch (dtype) {
-    case DType::kFloat16: return ConvolutionType::kFloat16;
-    case DType::kBFloat16: return ConvolutionType::kBFloat16;
-    case DType::kFloat32: return ConvolutionType::kFloat32;
-    case DType::kFloat64: return ConvolutionType::kFloat64;
-    default: return std::nullopt;
-  }
-}
-
 Dims SpatialOf(const Dims& shape) { return {shape.begin() + 2, shape.end()}; }
 
 // One number stands for all axes.
@@ -47,7 +37,7 @@ std::optional<Convolution> ConvolutionOf(const ScratchQuery& query, const Tensor
   if (input == nullptr || weight == nullptr || result == nullptr) return std::nullopt;
   const std::size_t rank = input->shape.size();
   if (rank < 3 || rank > 5 || weight->shape.size() != rank || result->shape.size() != rank) return std::nullopt;
-  const std::optional<ConvolutionType> type = TypeOf(input->dtype);
+  const std::optional<ConvolutionType> type = ConvolutionTypeOf(input->dtype);
   if (!type) return std::nullopt;
   const bool* transposed = ArgumentAs<bool>(query.op, "transposed");
   const bool is_transposed = transposed != nullptr && *transposed;

@@ -21,6 +21,7 @@ enum class Category : std::uint8_t {
   kWorkspace
 };
 inline constexpr std::size_t kCategories = 8;
+Category CategoryOf(StorageKind kind);
 
 using RequestId = Id<struct RequestTag>;
 

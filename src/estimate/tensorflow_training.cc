@@ -13,29 +13,6 @@ namespace {
 
 constexpr std::string_view kPrefix = "tensorflow::";
 
-std::optional<ConvolutionType> TypeOf(DType dtype) {
-  switch (dtype) {
-    case DType::kFloat16: return ConvolutionType::kFloat16;
-    case DType::kBFloat16: return ConvolutionType::kBFloat16;
-    case DType::kFloat32: return ConvolutionType::kFloat32;
-    case DType::kFloat64: return ConvolutionType::kFloat64;
-    default: return std::nullopt;
-  }
-}
-
-Category CategoryOf(StorageKind kind) {
-  switch (kind) {
-    case StorageKind::kParameter: return Category::kParameter;
-    case StorageKind::kBuffer: return Category::kBuffer;
-    case StorageKind::kGradient: return Category::kGradient;
-    case StorageKind::kOptimizerState: return Category::kOptimizerState;
-    case StorageKind::kInput: return Category::kInput;
-    case StorageKind::kActivation: return Category::kActivation;
-    case StorageKind::kTemporary: return Category::kTemporary;
-  }
-  return Category::kTemporary;
-}
-
 Bytes SizeOf(const Dims& shape, DType dtype) {
   return SaturatingMul(ElementCount(shape).value_or(kTooLarge), ItemSize(dtype));
 }
@@ -46,7 +23,7 @@ void AddConvolution(const TrainingGraph& graph, const Op& op, const DeviceProfil
              *stride = list("stride"), *before = list("padding"), *dilation = list("dilation");
   const std::int64_t* groups = ArgumentAs<std::int64_t>(op, "groups");
   const DType dtype = graph.tensor(op.outputs[0]).dtype;
-  const auto type = TypeOf(dtype);
+  const auto type = ConvolutionTypeOf(dtype);
   const bool is_whole = image && result && weight && stride && before && dilation && groups;
   if (!is_whole || !type || image->size() != 4 || result->size() != 4 || weight->size() != 4 || stride->size() != 2 ||
       before->size() != 2 || dilation->size() != 2)

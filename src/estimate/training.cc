@@ -16,19 +16,6 @@
 namespace ebbtide::estimate {
 namespace {
 
-Category CategoryOf(StorageKind kind) {
-  switch (kind) {
-    case StorageKind::kParameter: return Category::kParameter;
-    case StorageKind::kBuffer: return Category::kBuffer;
-    case StorageKind::kGradient: return Category::kGradient;
-    case StorageKind::kOptimizerState: return Category::kOptimizerState;
-    case StorageKind::kInput: return Category::kInput;
-    case StorageKind::kActivation: return Category::kActivation;
-    case StorageKind::kTemporary: return Category::kTemporary;
-  }
-  return Category::kTemporary;
-}
-
 bool SaysMeta(const TrainingGraph& graph, const std::string& key, const std::string& value) {
   const auto found = graph.meta.find(key);
   return found != graph.meta.end() && found->second == value;

@@ -1,5 +1,7 @@
 #include "graph/arguments.h"
 
+#include <numeric>
+
 namespace ebbtide {
 
 const Value* FindArgument(const Op& op, std::string_view name) {
@@ -12,6 +14,23 @@ const Value* FindArgument(const Op& op, std::string_view name) {
 TensorId TensorArgument(const Op& op, std::string_view name) {
   const TensorId* id = ArgumentAs<TensorId>(op, name);
   return id ? *id : TensorId();
+}
+
+std::int64_t IntegerArgument(const Op& op, std::string_view name, std::int64_t otherwise) {
+  const std::int64_t* value = ArgumentAs<std::int64_t>(op, name);
+  return value ? *value : otherwise;
+}
+
+Dims AxisOrder(const Op& op, std::size_t axes) {
+  if (const Dims* dims = ArgumentAs<Dims>(op, "dims")) return *dims;
+  Dims order(axes);
+  std::iota(order.begin(), order.end(), 0);
+  const auto axis = [&](const char* name, std::int64_t otherwise) {
+    const std::int64_t at = IntegerArgument(op, name, otherwise);
+    return static_cast<std::size_t>(at < 0 ? at + static_cast<std::int64_t>(axes) : at);
+  };
+  std::swap(order[axis("dim0", 0)], order[axis("dim1", 1)]);
+  return order;
 }
 
 }  // namespace ebbtide

@@ -160,7 +160,7 @@ Json DataOf(const MemoryTimeline& timeline) {
 }  // namespace
 
 std::string MemoryPage(const MemoryTimeline& timeline) {
-  return FillPage({.html = kPageHtml,
+  return FillPage({.body = kPageHtml,
                    .css = kPageCss,
                    .js = std::string(kWordsJs) + kPageJs,
                    .title = timeline.title + " · memory",

@@ -2,6 +2,8 @@
 
 #include <string_view>
 
+#include "report/page_texts.h"
+
 namespace ebbtide::report {
 namespace {
 
@@ -43,7 +45,9 @@ std::string EscapeScript(const std::string& json) {
 
 std::string FillPage(const PageParts& parts) {
   const std::string json = parts.data.dump(-1, ' ', false, Json::error_handler_t::replace);
-  std::string page = parts.html;
+  std::string page = kFrameHtml;
+  ReplaceOnce(page, "@body@", parts.body);
+  ReplaceOnce(page, "@remark@", parts.remark);
   ReplaceOnce(page, "@css@", parts.css);
   ReplaceOnce(page, "@js@", parts.js);
   ReplaceOnce(page, "@data@", EscapeScript(json));  // may hold any text, but stands behind the title's mark

@@ -1,4 +1,4 @@
-// HTML pages that need nothing beside them: a template of src/report/page, its style, its script and its data in one
+// HTML pages that need nothing beside them: the frame and a body of src/report/page, style, script and data in one
 // text.
 #pragma once
 
@@ -8,9 +8,10 @@
 
 namespace ebbtide::report {
 
-// What stands in for the marks @css@, @js@, @data@ and @title@ of a template. The title and the data may hold any text.
+// What stands in for the marks of frame.html. The title and the data may hold any text.
 struct PageParts {
-  std::string html, css, js;
+  std::string body, css, js;
+  std::string remark = "Bytes are exact";  // at the foot
   std::string title;
   Json data;
 };

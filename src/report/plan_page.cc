@@ -218,9 +218,10 @@ Json DataOf(const PlanResult& result) {
 }  // namespace
 
 std::string PlanPage(const PlanResult& result) {
-  return FillPage({.html = kPlanHtml,
+  return FillPage({.body = kPlanHtml,
                    .css = std::string(kPageCss) + kPlanCss,
                    .js = std::string(kWordsJs) + kTimelineJs + kCurveJs + kPlanJs,
+                   .remark = "Times are predicted by its simulator",
                    .title = result.model + " · plan",
                    .data = DataOf(result)});
 }

@@ -12,7 +12,7 @@ Result<std::string> ResultPage(const Json& result) {
   if (!result.contains("schema_version") || result["schema_version"] != 1) return Fail("expected \"schema_version\" 1");
   const std::string command = result["command"];
   const std::string model = result.contains("model") && result["model"].is_string() ? result["model"] : Json(command);
-  return FillPage({.html = kResultHtml,
+  return FillPage({.body = kResultHtml,
                    .css = std::string(kPageCss) + kResultCss,
                    .js = std::string(kWordsJs) + kResultJs,
                    .title = model + " · " + command,

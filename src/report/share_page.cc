@@ -57,9 +57,10 @@ Json DataOf(const ShareResult& result) {
 }  // namespace
 
 std::string SharePage(const ShareResult& result) {
-  return FillPage({.html = kShareHtml,
+  return FillPage({.body = kShareHtml,
                    .css = std::string(kPageCss) + kShareCss,
                    .js = std::string(kWordsJs) + kShareJs,
+                   .remark = "Times are predicted by its simulator",
                    .title = "Sharing " + result.gpu,
                    .data = DataOf(result)});
 }

@@ -5,18 +5,14 @@
 #include "share/placement.h"
 
 namespace ebbtide::share {
-namespace {
-
-sim::Workload WorkloadOf(const TrainingGraph& graph, const plan::Plan& plan) {
+sim::Workload TimedWorkload(const TrainingGraph& graph, Bytes alignment) {
   std::vector<Nanos> times;
   for (const Op& op : graph.ops) times.push_back(std::max<Nanos>(op.time, 1));
-  return sim::MakeWorkload(graph, std::move(times), {.alignment = plan.alignment});
+  return sim::MakeWorkload(graph, std::move(times), {.alignment = alignment});
 }
 
-}  // namespace
-
 Bytes StateBytes(const TrainingGraph& graph, const plan::Plan& plan) {
-  const sim::Workload workload = WorkloadOf(graph, plan);
+  const sim::Workload workload = TimedWorkload(graph, plan.alignment);
   Bytes out = 0;
   for (const sim::Stay& stay : plan.schedule.stays) {
     if (stay.begin == sim::Begin::kPresent || stay.end == sim::End::kStays) out += workload.bytes[stay.storage];
@@ -27,7 +23,7 @@ Bytes StateBytes(const TrainingGraph& graph, const plan::Plan& plan) {
 Result<Mooring> MakeMooring(const TrainingGraph& graph, const plan::Plan& plan, const MooringOptions& options) {
   if (std::ranges::any_of(graph.storages, &Storage::outside))
     return Fail("{}: expected a step all of which lies in the pool", graph.name);
-  const sim::Workload workload = WorkloadOf(graph, plan);
+  const sim::Workload workload = TimedWorkload(graph, plan.alignment);
   Placement placement = PlaceInLane(workload, plan.schedule, options.enough);
   StepProfile profile{
       .time = {}, .height = placement.heights, .after = placement.after, .crossing = placement.crossing};

@@ -24,8 +24,11 @@ struct MooringOptions {
   CutOptions cut;
 };
 
-// The plan is one for the graph. Times are the graph's own; ops without one count alike.
+// The plan is one for the graph.
 Result<Mooring> MakeMooring(const TrainingGraph& graph, const plan::Plan& plan, const MooringOptions& options);
+
+// With the graph's own times; ops without one count alike.
+sim::Workload TimedWorkload(const TrainingGraph& graph, Bytes alignment);
 
 // What its state takes, wherever it lies.
 Bytes StateBytes(const TrainingGraph& graph, const plan::Plan& plan);

@@ -6,10 +6,11 @@ import pathlib
 import subprocess
 import sys
 
+import on_phantom
+
 HERE = pathlib.Path(__file__).resolve().parent
 BUILD = HERE.parents[1] / "build"
 PROGRAM = os.environ.get("EBBTIDE_PROGRAM") or str(BUILD / "ebbtide")
-LIBRARIES = pathlib.Path(os.environ.get("EBBTIDE_PHANTOM_LIBRARIES") or BUILD / "phantom") / "cu13"
 MIB = 1 << 20
 
 # Options of the allocator, and the device's memory in MiB.
@@ -69,9 +70,7 @@ def _compare_in_one_process(folder, setting, first_seed, count, gates):
     options, mebibytes = setting
     folder.mkdir()
     profile = make_profile(folder, mebibytes)
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("EBBTIDE_", "PYTORCH_"))}
-    preload = ":".join(map(str, [gates, *sorted(LIBRARIES.iterdir())]))
-    environment = {**kept, "LD_PRELOAD": preload, "OMP_NUM_THREADS": "1", "EBBTIDE_PHANTOM_PROFILE": str(profile)}
+    environment = on_phantom.environment(before=[gates], EBBTIDE_PHANTOM_PROFILE=str(profile))
     # Nothing but the phantom maps memory once the program runs, so that where it finds addresses depends on the trace alone.
     environment |= {"PYTHONMALLOC": "malloc", "MALLOC_ARENA_MAX": "1", "MALLOC_MMAP_THRESHOLD_": str(1 << 40)}
     if options:

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import signal
 
 import hypothesis
 import pytest
@@ -25,6 +26,14 @@ def one_thread():
     torch.manual_seed(0)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture
+def interrupts():
+    """Ctrl-C is KeyboardInterrupt, also where this runs in the background: shells have it ignored there, and that is inherited."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 `make soak` runs 10,000 of them (bench/soak_allocator.py)."""
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -10,9 +9,10 @@ import sys
 import pytest
 
 import allocator_traces
+import on_phantom
 
 pytestmark = [
-    pytest.mark.skipif(not allocator_traces.LIBRARIES.is_dir(), reason="the build has no phantom GPU"),
+    on_phantom.needs_phantom,
     pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler"),
 ]
 TRACES = 50
@@ -49,11 +49,9 @@ torch.cuda.memory._dump_snapshot(sys.argv[1])
 
 def test_a_snapshot_of_torch_is_replayed_exactly(tmp_path):
     """The state that the history began with follows from the state at its end."""
-    preload = ":".join(map(str, sorted(allocator_traces.LIBRARIES.iterdir())))
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("EBBTIDE_", "PYTORCH_"))}
     snapshot = tmp_path / "snapshot.pickle"
     subprocess.run([sys.executable, "-W", "ignore", "-c", SNAPSHOT, snapshot], check=True, capture_output=True,
-                   env={**kept, "LD_PRELOAD": preload, "OMP_NUM_THREADS": "1"})
+                   env=on_phantom.environment())
     done = subprocess.run([allocator_traces.PROGRAM, "replay", snapshot, "--json"], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
     result = json.loads(done.stdout)

@@ -5,9 +5,10 @@ import textwrap
 
 import pytest
 
-from test_run_cuda import LIBRARIES, run
+from on_phantom import needs_phantom
+from test_run_cuda import run
 
-pytestmark = pytest.mark.skipif(not (LIBRARIES / "cu13").is_dir(), reason="the build has no phantom GPU")
+pytestmark = needs_phantom
 
 HEAD = """\
 from ebbtide import phantom_observer

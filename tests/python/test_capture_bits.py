@@ -12,14 +12,7 @@ from ebbtide.twins import TokenLSTM  # noqa: E402
 from replay import assert_trains_alike  # noqa: E402
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    """The order of additions depends on the number of threads."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    torch.manual_seed(0)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 class Residual(nn.Module):

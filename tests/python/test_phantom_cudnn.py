@@ -2,21 +2,12 @@
 seen by torch's allocator. Where EBBTIDE_TORCH12_PYTHON names the Python of an environment with a torch for CUDA 12, each
 program runs there too."""
 
-import json
-import os
-import pathlib
-import subprocess
-import sys
 import textwrap
 
 import pytest
 
-from calm_end import CALM_END
+from on_phantom import LIBRARIES, on_each_cuda
 
-LIBRARIES = pathlib.Path(
-    os.environ.get("EBBTIDE_PHANTOM_LIBRARIES") or pathlib.Path(__file__).resolve().parents[2] / "build" / "phantom"
-)
-PYTHONS = {"cu13": sys.executable, "cu12": os.environ.get("EBBTIDE_TORCH12_PYTHON")}
 MIB = 1 << 20
 
 pytestmark = pytest.mark.skipif(not (LIBRARIES / "cu13" / "libcudnn.so.9").exists(), reason="the build has no cuDNN")
@@ -38,28 +29,8 @@ def net():
 """
 
 
-@pytest.fixture(params=["cu13", "cu12"])
-def run(request, tmp_path):
-    """A function that runs a program: (what it printed, a JSON value a line; standard error; the phantom's statistics)."""
-    python = PYTHONS[request.param]
-    if not python:
-        pytest.skip("no torch for CUDA 12: EBBTIDE_TORCH12_PYTHON")
-
-    def program(code, **variables):
-        # A function's tensors are gone before the end.
-        code = CALM_END + HEAD + "def main():\n" + textwrap.indent(textwrap.dedent(code), "    ") + "main()\n"
-        preload = ":".join(sorted(str(path) for path in (LIBRARIES / request.param).iterdir()))
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("EBBTIDE_", "PYTORCH_"))}
-        result = subprocess.run(
-            [python, "-W", "ignore", "-c", code],
-            capture_output=True, text=True, cwd=tmp_path,
-            env={**kept, "LD_PRELOAD": preload, "OMP_NUM_THREADS": "1", "EBBTIDE_PHANTOM_OUTPUT": str(tmp_path), **variables},
-        )
-        assert result.returncode == 0, result.stderr
-        (statistics,) = [json.loads(path.read_text()) for path in tmp_path.glob("*.json")]
-        return [json.loads(line) for line in result.stdout.splitlines()], result.stderr, statistics
-
-    return program
+# A function's tensors are gone before the end.
+run = on_each_cuda(HEAD, lambda code: "def main():\n" + textwrap.indent(code, "    ") + "main()\n")
 
 
 def test_convolutional_networks_train(run):

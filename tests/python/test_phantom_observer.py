@@ -1,6 +1,5 @@
 """Races of PyTorch programs on the phantom GPU, found through the observer of operators. Each test is one program."""
 
-import json
 import os
 import pathlib
 import subprocess
@@ -9,12 +8,11 @@ import textwrap
 
 import pytest
 
-from calm_end import CALM_END
+from on_phantom import CALM_END, needs_phantom, run_program, statistics_in
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-LIBRARIES = pathlib.Path(os.environ.get("EBBTIDE_PHANTOM_LIBRARIES") or ROOT / "build" / "phantom")
 
-pytestmark = pytest.mark.skipif(not (LIBRARIES / "cu13").is_dir(), reason="the build has no phantom GPU")
+pytestmark = needs_phantom
 
 HEAD = CALM_END + """\
 import torch
@@ -33,25 +31,14 @@ class Ran:
     """The phantom's statistics of a program, and its races as (name, line, name, line)."""
 
     def __init__(self, code, folder, **variables):
-        program = folder / "program.py"
-        program.write_text(HEAD + textwrap.dedent(code).lstrip("\n"))
-        preload = ":".join(sorted(str(path) for path in (LIBRARIES / "cu13").iterdir()))
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("EBBTIDE_", "PYTORCH_"))}
-        environment = {
-            **kept, "LD_PRELOAD": preload, "OMP_NUM_THREADS": "1", "EBBTIDE_PHANTOM_CHECK": "race",
-            "EBBTIDE_PHANTOM_OUTPUT": str(folder), "PYTHONPATH": str(ROOT / "python"), **variables,
-        }
-        result = subprocess.run(
-            [sys.executable, "-W", "ignore", str(program)], capture_output=True, text=True, env=environment, cwd=folder
-        )
-        assert result.returncode == 0, result.stderr
-        (path,) = folder.glob("*.json")
-        self.statistics = json.loads(path.read_text())
-        self.output, self.errors = result.stdout, result.stderr
+        done = run_program(HEAD + textwrap.dedent(code).lstrip("\n"), folder, EBBTIDE_PHANTOM_CHECK="race",
+                           **{"PYTHONPATH": str(ROOT / "python"), **variables})
+        (self.statistics,) = statistics_in(folder)
+        self.output, self.errors = done.stdout, done.stderr
 
         def line(site):
             where, colon, number = site["frame"].rpartition(":")
-            assert not colon or where.endswith(str(program)), site
+            assert not colon or where.endswith(str(folder / "program.py")), site
             return int(number) - LINES if colon else None
 
         self.races = [

@@ -2,44 +2,29 @@
 
 import json
 import os
-import pathlib
 import subprocess
 import sys
 import textwrap
 
 import pytest
 
-from calm_end import CALM_END
+from on_phantom import CALM_END, environment, needs_phantom, run_program, statistics_in
 
-LIBRARIES = pathlib.Path(
-    os.environ.get("EBBTIDE_PHANTOM_LIBRARIES") or pathlib.Path(__file__).resolve().parents[2] / "build" / "phantom"
-)
 MIB = 1 << 20
 CONTEXT = 365953024  # of profiles/a100-40gb.json
 TOTAL = 42474471424
 
-pytestmark = pytest.mark.skipif(not (LIBRARIES / "cu13").is_dir(), reason="the build has no phantom GPU")
-
-
-def environment(**variables):
-    preload = ":".join(sorted(str(path) for path in (LIBRARIES / "cu13").iterdir()))
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("EBBTIDE_", "PYTORCH_"))}
-    return {**kept, "LD_PRELOAD": preload, "OMP_NUM_THREADS": "1", **variables}
+pytestmark = needs_phantom
 
 
 class Ran:
     """What a program printed as JSON, one value a line, what it said besides, and the phantom's statistics."""
 
     def __init__(self, code, folder, **variables):
-        variables = {"EBBTIDE_PHANTOM_OUTPUT": str(folder), **variables}
-        result = subprocess.run(
-            [sys.executable, "-W", "ignore", "-c", textwrap.dedent(code)],
-            capture_output=True, text=True, env=environment(**variables), cwd=folder,
-        )
-        assert result.returncode == 0, result.stderr
-        self.values = [json.loads(line) for line in result.stdout.splitlines()]
-        self.errors = result.stderr
-        self.statistics = [json.loads(path.read_text()) for path in folder.glob("*.json")]
+        done = run_program(textwrap.dedent(code), folder, **variables)
+        self.values = [json.loads(line) for line in done.stdout.splitlines()]
+        self.errors = done.stderr
+        self.statistics = statistics_in(folder)
 
 
 HEAD = CALM_END + """

@@ -375,14 +375,14 @@ def test_every_request_and_every_copy_that_fails_leaves_everything_as_it_was():
     step(*twins.batch)
 
 
-def test_an_interrupt_leaves_everything_as_it_was():
+def test_an_interrupt_leaves_everything_as_it_was(interrupts):
     twins = Twins("vgg16", momentum)
     step = twins.step(budget=None, policy="none", measure=False)
     twins.plain()
     before = everything(twins)
     timer = threading.Timer(0.05, _thread.interrupt_main)
-    timer.start()
     with pytest.raises(KeyboardInterrupt):
+        timer.start()
         for _ in range(100):
             before = everything(twins)
             step(*twins.batch)

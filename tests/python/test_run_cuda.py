@@ -3,21 +3,17 @@ are not compared; what is: that nothing is touched before its turn, that all of 
 
 import json
 import os
-import pathlib
 import subprocess
 import sys
 import textwrap
 
 import pytest
 
-from calm_end import CALM_END
+from on_phantom import CALM_END, importable, needs_phantom, run_program, statistics_in
 
 pytest.importorskip("torch")
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-LIBRARIES = pathlib.Path(os.environ.get("EBBTIDE_PHANTOM_LIBRARIES") or ROOT / "build" / "phantom")
-
-pytestmark = pytest.mark.skipif(not (LIBRARIES / "cu13").is_dir(), reason="the build has no phantom GPU")
+pytestmark = needs_phantom
 
 HEAD = CALM_END + """\
 import ctypes, json, torch
@@ -41,19 +37,10 @@ def races():
 
 def run(code, folder, **variables):
     """What the program printed, as JSON, and the phantom's statistics."""
-    program = folder / "program.py"
-    program.write_text(HEAD + textwrap.dedent(code).lstrip("\n"))
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("EBBTIDE_PHANTOM_", "PYTORCH_"))}
     cache = os.environ.get("EBBTIDE_TEST_CACHE") or str(folder.parent / "cuda-cache")
-    environment = {
-        **kept, "LD_PRELOAD": ":".join(sorted(str(path) for path in (LIBRARIES / "cu13").iterdir())), "OMP_NUM_THREADS": "1",
-        "EBBTIDE_PHANTOM_CHECK": "race", "EBBTIDE_PHANTOM_KERNEL_US": "100", "EBBTIDE_PHANTOM_OUTPUT": str(folder), "XDG_CACHE_HOME": cache,
-        "PYTHONPATH": os.pathsep.join([*filter(None, sys.path), str(pathlib.Path(__file__).parent)]), **variables,
-    }
-    result = subprocess.run([sys.executable, "-W", "ignore", str(program)], capture_output=True, text=True, env=environment, cwd=folder)
-    assert result.returncode == 0, result.stderr
-    found = [json.loads(path.read_text()) for path in folder.glob("*.json")]
-    return json.loads(result.stdout.splitlines()[-1]), next(statistics for statistics in found if statistics["launches"])
+    said = run_program(HEAD + textwrap.dedent(code).lstrip("\n"), folder, **{
+        "EBBTIDE_PHANTOM_CHECK": "race", "EBBTIDE_PHANTOM_KERNEL_US": "100", "XDG_CACHE_HOME": cache, "PYTHONPATH": importable(), **variables})
+    return json.loads(said.stdout.splitlines()[-1]), next(statistics for statistics in statistics_in(folder) if statistics["launches"])
 
 
 def test_a_step_lies_in_its_pool_without_a_race_beside_its_copies(tmp_path):

@@ -2,7 +2,7 @@
 
 import _thread
 import copy
-import threading
+import os
 
 import pytest
 
@@ -13,6 +13,7 @@ from replay import same_bits  # noqa: E402
 
 import ebbtide  # noqa: E402
 from ebbtide.sharing import SharedError  # noqa: E402
+from ebbtide.sharing_plans import needs_of  # noqa: E402
 from ebbtide.step_plan import BudgetError  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_thread", "own_cache")
@@ -159,6 +160,27 @@ def test_a_job_that_is_too_tall_runs_under_a_plan():
         training.assert_same()
 
 
+def test_jobs_that_fill_the_pool_are_planned_for_less_where_that_pays(monkeypatch):
+    """Alone each of two such jobs fills the lane; with a core for each, and plans that leave room, their groups overlap."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(2))
+    for policy in ("none", "home"):
+        trainings = [Training("cnn", seed, policy=policy, budget=None) for seed in (1, 2)]
+        expected = [training.alone(6) for training in trainings]
+        with ebbtide.Shared(capacity=least(trainings)) as gpu:
+            for training in trainings:
+                training.add(gpu)
+            heights = [needs_of(training.job.prepare(training.job._leaves_of(training.batch)).planned, gpu.capacity)[1] for training in trainings]
+            gpu.run(iterations=6)
+            assert [training.job.losses for training in trainings] == expected
+            report = gpu.report().to_dict()
+        assert report["peak_bytes"] <= report["capacity_bytes"]
+        assert policy == "none" or report["overlapped_groups"] > 0
+        lower = [job["transient_bytes"] < 0.93 * height for job, height in zip(report["jobs"], heights)]
+        assert lower == [policy == "home"] * 2
+        for training in trainings:
+            training.assert_same()
+
+
 def test_an_iterator_ends_its_job_alone():
     trainings = [Training("cnn", 1), Training("cnn", 2)]
     expected = [trainings[0].alone(2), trainings[1].alone(5)]
@@ -229,16 +251,18 @@ def test_a_job_is_stopped_and_goes_on_in_the_next_run():
         training.assert_same()
 
 
-def test_an_interrupt_stops_all_and_leaves_whole_steps():
+def test_an_interrupt_stops_all_and_leaves_whole_steps(interrupts):
     trainings = [Training("cnn", 1), Training("cnn", 2)]
+
+    def interrupt_in_the_third(job, loss):
+        if job.iterations == 3:
+            _thread.interrupt_main()
+
     with ebbtide.Shared(capacity=least(trainings)) as gpu:
-        for training in trainings:
-            training.add(gpu)
-        gpu.run(iterations=1)
-        timer = threading.Timer(0.05, _thread.interrupt_main)
-        timer.start()
+        trainings[0].add(gpu, after=interrupt_in_the_third)
+        trainings[1].add(gpu)
         with pytest.raises(KeyboardInterrupt):
-            gpu.run(iterations=100_000)
+            gpu.run(iterations=1000)
         assert gpu.held_bytes == 0
         for training in trainings:
             assert training.job.losses == training.alone(training.job.iterations)

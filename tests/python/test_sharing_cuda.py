@@ -3,11 +3,12 @@ is: that no job touches memory before another is done with it, and what random n
 
 import pytest
 
-from test_run_cuda import LIBRARIES, run
+from on_phantom import needs_phantom
+from test_run_cuda import run
 
 pytest.importorskip("torch")
 
-pytestmark = pytest.mark.skipif(not (LIBRARIES / "cu13").is_dir(), reason="the build has no phantom GPU")
+pytestmark = needs_phantom
 
 HEAD = """
 from ebbtide.step_plan import BudgetError

@@ -2,22 +2,15 @@
 what one stream frees is not finished when another asks."""
 
 import json
-import os
-import pathlib
-import subprocess
-import sys
 import textwrap
 
 import pytest
 
-from calm_end import CALM_END
+from on_phantom import CALM_END, importable, needs_phantom, run_program
 
 pytest.importorskip("torch")
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-LIBRARIES = pathlib.Path(os.environ.get("EBBTIDE_PHANTOM_LIBRARIES") or ROOT / "build" / "phantom")
-
-pytestmark = pytest.mark.skipif(not (LIBRARIES / "cu13").is_dir(), reason="the build has no phantom GPU")
+pytestmark = needs_phantom
 
 HEAD = CALM_END + """\
 import ctypes, json, sys, torch
@@ -37,17 +30,10 @@ def say(**values):
 
 def run(code, folder, **variables):
     """What the program said."""
-    program = folder / "program.py"
-    program.write_text(HEAD + textwrap.dedent(code).lstrip("\n"))
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("EBBTIDE_PHANTOM_", "PYTORCH_"))}
-    environment = {
-        **kept, "LD_PRELOAD": ":".join(sorted(str(path) for path in (LIBRARIES / "cu13").iterdir())), "OMP_NUM_THREADS": "1",
-        "EBBTIDE_PHANTOM_CHECK": "race", "EBBTIDE_PHANTOM_KERNEL_US": "300", "EBBTIDE_PHANTOM_REAL_TIME": "1",
-        "PYTHONPATH": os.pathsep.join([*filter(None, sys.path), str(pathlib.Path(__file__).parent)]), **variables,
-    }
-    result = subprocess.run([sys.executable, "-W", "ignore", str(program)], capture_output=True, text=True, env=environment, cwd=folder)
-    assert result.returncode == 0, result.stderr
-    return json.loads(result.stdout.splitlines()[-1])
+    said = run_program(HEAD + textwrap.dedent(code).lstrip("\n"), folder, **{
+        "EBBTIDE_PHANTOM_CHECK": "race", "EBBTIDE_PHANTOM_KERNEL_US": "300", "EBBTIDE_PHANTOM_REAL_TIME": "1", "PYTHONPATH": importable(),
+        **variables})
+    return json.loads(said.stdout.splitlines()[-1])
 
 
 # Four streams in turn: what one had is free, and not finished, when the next begins.

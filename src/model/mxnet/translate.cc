@@ -58,10 +58,6 @@ class Translator {
     const Dims* values = ArgumentAs<Dims>(op, name);
     return values ? TupleText(*values) : "()";
   }
-  static std::int64_t Number(const Op& op, std::string_view name, std::int64_t otherwise) {
-    const std::int64_t* value = ArgumentAs<std::int64_t>(op, name);
-    return value ? *value : otherwise;
-  }
 
   // ---- Writing nodes.
   Entry Variable(const Storage& storage, const Dims& shape) {
@@ -110,7 +106,7 @@ class Translator {
                            {"pad", per_axis("padding")},
                            {"dilate", per_axis("dilation")},
                            {"num_filter", std::to_string(weight[0])},
-                           {"num_group", std::to_string(Number(op, "groups", 1))},
+                           {"num_group", std::to_string(IntegerArgument(op, "groups", 1))},
                            {"no_bias", bias == kNone ? "True" : "False"}}));
   }
 
@@ -199,34 +195,24 @@ class Translator {
   }
   Status Same(const Op& op) { return Yield(op, At(op.inputs[0])); }
   Status Turned(const Op& op) {
-    const std::size_t rank = OutputShape(op).size();
-    Dims order(rank);
-    for (std::size_t i = 0; i < rank; ++i) order[i] = static_cast<std::int64_t>(i);
-    if (const Dims* dims = ArgumentAs<Dims>(op, "dims")) {
-      order = *dims;
-    } else {
-      const auto axis = [&](const char* name, std::int64_t otherwise) {
-        const std::int64_t at = Number(op, name, otherwise);
-        return static_cast<std::size_t>(at < 0 ? at + static_cast<std::int64_t>(rank) : at);
-      };
-      std::swap(order[axis("dim0", 0)], order[axis("dim1", 1)]);
-    }
-    return Yield(op, Make(op, "transpose", {At(op.inputs[0])}, {{"axes", TupleText(order)}}));
+    return Yield(
+        op, Make(op, "transpose", {At(op.inputs[0])}, {{"axes", TupleText(AxisOrder(op, OutputShape(op).size()))}}));
   }
   Status Slice(const Op& op) {
-    return Yield(op, Make(op, "slice_axis", {At(op.inputs[0])},
-                          {{"axis", std::to_string(Number(op, "dim", 0))},
-                           {"begin", std::to_string(Number(op, "start", 0))},
-                           {"end", std::to_string(std::min<std::int64_t>(
-                                       Number(op, "end", 0),
-                                       ShapeOf(op, "self")[static_cast<std::size_t>(Number(op, "dim", 0))]))}}));
+    return Yield(op,
+                 Make(op, "slice_axis", {At(op.inputs[0])},
+                      {{"axis", std::to_string(IntegerArgument(op, "dim", 0))},
+                       {"begin", std::to_string(IntegerArgument(op, "start", 0))},
+                       {"end", std::to_string(std::min<std::int64_t>(
+                                   IntegerArgument(op, "end", 0),
+                                   ShapeOf(op, "self")[static_cast<std::size_t>(IntegerArgument(op, "dim", 0))]))}}));
   }
   Status Concat(const Op& op) {
     const TensorList* list = ArgumentAs<TensorList>(op, "tensors");
     std::vector<Entry> inputs;
     for (const TensorId id : list->ids) inputs.push_back(At(id));
     if (inputs.size() == 1) return Yield(op, inputs[0]);
-    return Yield(op, Make(op, "Concat", inputs, {{"dim", std::to_string(Number(op, "dim", 0))}}));
+    return Yield(op, Make(op, "Concat", inputs, {{"dim", std::to_string(IntegerArgument(op, "dim", 0))}}));
   }
 
   // Of two tensors, or with a number.

@@ -10,8 +10,6 @@
 
 namespace ebbtide::model::onnx {
 
-static_assert(std::endian::native == std::endian::little, "raw_data is little-endian");
-
 const AttributeValue* Node::FindAttribute(std::string_view wanted) const {
   for (const auto& [name, value] : attributes) {
     if (name == wanted) return &value;
@@ -50,51 +48,14 @@ namespace {
 
 namespace proto = ::ebbtide::onnx;
 
-template <class T, class Out>
-void AppendRaw(const std::string& raw, std::vector<Out>& out) {
-  for (std::size_t at = 0; at + sizeof(T) <= raw.size(); at += sizeof(T)) {
-    T value;
-    std::memcpy(&value, raw.data() + at, sizeof(T));
-    out.push_back(static_cast<Out>(value));
-  }
-}
-
-double HalfToDouble(std::uint16_t bits) {
-  const int exponent = bits >> 10 & 31, fraction = bits & 1023;
-  const double size = exponent == 31  ? (fraction ? NAN : INFINITY)
-                      : exponent == 0 ? std::ldexp(fraction, -24)
-                                      : std::ldexp(1024 + fraction, exponent - 25);
-  return bits & 0x8000 ? -size : size;
-}
-
-double BFloat16ToDouble(std::uint16_t bits) { return std::bit_cast<float>(std::uint32_t{bits} << 16); }
-
 // Contents as far as they are in the structure; the caller compares their number with the shape's.
 Array ContentsOf(const proto::TensorProto& tensor, DType dtype) {
   Array array{.dtype = dtype};
-  const std::string& raw = tensor.raw_data();
-  std::vector<std::uint16_t> halves;
-  switch (dtype) {
-    case DType::kBool:
-    case DType::kUInt8: AppendRaw<std::uint8_t>(raw, array.integers); break;
-    case DType::kInt8: AppendRaw<std::int8_t>(raw, array.integers); break;
-    case DType::kInt16: AppendRaw<std::int16_t>(raw, array.integers); break;
-    case DType::kInt32: AppendRaw<std::int32_t>(raw, array.integers); break;
-    case DType::kInt64: AppendRaw<std::int64_t>(raw, array.integers); break;
-    case DType::kFloat32: AppendRaw<float>(raw, array.reals); break;
-    case DType::kFloat64: AppendRaw<double>(raw, array.reals); break;
-    case DType::kFloat16:
-    case DType::kBFloat16: AppendRaw<std::uint16_t>(raw, halves); break;
-    case DType::kComplex64:
-    case DType::kComplex128: return array;
-  }
+  AppendRaw(tensor.raw_data(), array);
   const bool is_half = dtype == DType::kFloat16 || dtype == DType::kBFloat16;
   for (std::int32_t value : tensor.int32_data()) {
-    if (is_half) halves.push_back(static_cast<std::uint16_t>(value));
+    if (is_half) array.reals.push_back(HalfToDouble(static_cast<std::uint16_t>(value), dtype));
     if (!array.is_real()) array.integers.push_back(value);
-  }
-  for (std::uint16_t bits : halves) {
-    array.reals.push_back(dtype == DType::kFloat16 ? HalfToDouble(bits) : BFloat16ToDouble(bits));
   }
   if (dtype == DType::kInt64)
     array.integers.insert(array.integers.end(), tensor.int64_data().begin(), tensor.int64_data().end());

@@ -9,7 +9,7 @@
 
 #include "base/result.h"
 #include "graph/graph.h"
-#include "model/onnx/array.h"
+#include "model/array.h"
 
 namespace ebbtide::model::onnx {
 

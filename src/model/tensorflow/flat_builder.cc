@@ -54,14 +54,14 @@ ValueId FlatBuilder::Integers(Dims values) {
   const Dims shape = {static_cast<std::int64_t>(values.size())};
   return Add({.type = {Kind::kNumbers, DType::kInt32},
               .shape = shape,
-              .known = Simplified(onnx::IntegerArray(shape, std::move(values), DType::kInt32))});
+              .known = Simplified(IntegerArray(shape, std::move(values), DType::kInt32))});
 }
 
 ValueId FlatBuilder::Integer(std::int64_t value) {
-  return Add({.type = {Kind::kNumbers, DType::kInt32}, .known = onnx::IntegerArray({}, {value}, DType::kInt32)});
+  return Add({.type = {Kind::kNumbers, DType::kInt32}, .known = IntegerArray({}, {value}, DType::kInt32)});
 }
 
-ValueId FlatBuilder::Real(double value) { return Add({.known = onnx::RealArray({}, {value})}); }
+ValueId FlatBuilder::Real(double value) { return Add({.known = RealArray({}, {value})}); }
 
 ValueId FlatBuilder::Input(std::string name, DType dtype, Dims shape) {
   const int node = static_cast<int>(flat_.nodes.size());

@@ -64,10 +64,10 @@ std::int64_t Place(std::int64_t i, const Dims& to, const Dims& from) {
 // Calls `each` with the places in both and collects; one element where both are of equal elements.
 template <class Each>
 bool ForEach(const Array& a, const Array& b, const Dims& shape, Each each) {
-  const auto count = onnx::CountElements(shape);
+  const auto count = CountElements(shape);
   if (!count || a.stored() == 0 || b.stored() == 0) return false;
   if (a.is_uniform() && b.is_uniform()) return each(std::size_t{0}, std::size_t{0});
-  if (*count > onnx::kMostKnownElements) return false;
+  if (*count > kMostKnownElements) return false;
   for (std::int64_t i = 0; i < *count; ++i) {
     if (!each(static_cast<std::size_t>(Place(i, shape, a.shape)), static_cast<std::size_t>(Place(i, shape, b.shape))))
       return false;
@@ -150,8 +150,8 @@ std::optional<Array> FoldCast(const Array& a, DType dtype) {
 }
 
 std::optional<Array> FoldReduction(std::string_view op, const Array& a, const Dims& shape) {
-  const auto count = onnx::CountElements(a.shape), kept = onnx::CountElements(shape);
-  if (!count || kept != 1 || *count > onnx::kMostKnownElements || a.stored() == 0) return std::nullopt;
+  const auto count = CountElements(a.shape), kept = CountElements(shape);
+  if (!count || kept != 1 || *count > kMostKnownElements || a.stored() == 0) return std::nullopt;
   if (op != "Prod" && op != "Sum" && op != "Max" && op != "Min" && op != "All" && op != "Any") return std::nullopt;
   Array out{.dtype = a.dtype, .shape = shape};
   double real = op == "Prod" ? 1 : 0;

@@ -24,8 +24,8 @@ Array Reshaped(Array array, Dims shape);
 // Elements of `array`, picked by their places.
 template <class Source>
 std::optional<Array> Picked(const Array& array, Dims shape, Source source) {
-  const auto count = onnx::CountElements(shape);
-  if (!count || (*count > onnx::kMostKnownElements && !array.is_uniform())) return std::nullopt;
+  const auto count = CountElements(shape);
+  if (!count || (*count > kMostKnownElements && !array.is_uniform())) return std::nullopt;
   Array out{.dtype = array.dtype, .shape = std::move(shape)};
   if (array.is_uniform()) {
     out.integers = array.integers;

@@ -321,16 +321,16 @@ class GradientPass {
     const Dims from = flat_.value(at.inputs[0]).shape;
     Dims kept = from;
     const Array& axes = *flat_.value(at.inputs[1]).known;
-    const auto count = onnx::CountElements(axes.shape).value_or(0);
+    const auto count = CountElements(axes.shape).value_or(0);
     for (std::int64_t i = 0; i < count; ++i) {
-      const auto axis = onnx::NormalAxis(axes.integer(static_cast<std::size_t>(i)), from.size());
+      const auto axis = NormalAxis(axes.integer(static_cast<std::size_t>(i)), from.size());
       if (axis) kept[static_cast<std::size_t>(*axis)] = 1;
     }
     const ValueId row = build_.Make("Reshape", {at.g, build_.Integers(kept)});
     ValueId gradient = build_.Make("BroadcastTo", {row, build_.Integers(from)});
     if (at.op == "Mean") {
-      const auto elements = static_cast<double>(onnx::CountElements(from).value_or(1));
-      const auto results = static_cast<double>(onnx::CountElements(kept).value_or(1));
+      const auto elements = static_cast<double>(CountElements(from).value_or(1));
+      const auto results = static_cast<double>(CountElements(kept).value_or(1));
       gradient = build_.Make("RealDiv", {gradient, build_.Real(elements / std::max(results, 1.0))});
     }
     Arrive(at.inputs[0], gradient);
@@ -352,10 +352,10 @@ class GradientPass {
     const int variable = source.variable;
     const Dims table = variable == kNone ? source.shape : flat_.variables[static_cast<std::size_t>(variable)].shape;
     const Dims& places = flat_.value(at.inputs[1]).shape;
-    const std::int64_t rows = onnx::CountElements(places).value_or(0);
+    const std::int64_t rows = CountElements(places).value_or(0);
     Dims flat_shape = {rows};
     flat_shape.insert(flat_shape.end(), table.begin() + 1, table.end());
-    if (onnx::CountElements(flat_shape) != onnx::CountElements(flat_.value(at.g).shape))
+    if (CountElements(flat_shape) != CountElements(flat_.value(at.g).shape))
       return build_.Fail("GatherV2: its gradient is known along the first axis only");
     const ValueId values = build_.Make("Reshape", {at.g, build_.Integers(flat_shape)});
     const ValueId numbers = build_.Make("Reshape", {at.inputs[1], build_.Integers({rows})});

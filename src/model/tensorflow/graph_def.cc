@@ -15,8 +15,6 @@ namespace ebbtide::model::tensorflow {
 
 namespace proto = ::ebbtide::tensorflow;
 
-static_assert(std::endian::native == std::endian::little, "tensor_content is little-endian");
-
 std::optional<Type> TypeFromNumber(std::int64_t number) {
   constexpr std::int64_t kReference = 100;  // variables of TensorFlow 1
   if (number > kReference) number -= kReference;
@@ -57,30 +55,11 @@ std::string Describe(const Node& node) {
 
 namespace {
 
-template <class T, class Out>
-void AppendRaw(const std::string& raw, std::vector<Out>& out) {
-  for (std::size_t at = 0; at + sizeof(T) <= raw.size(); at += sizeof(T)) {
-    T value;
-    std::memcpy(&value, raw.data() + at, sizeof(T));
-    out.push_back(static_cast<Out>(value));
-  }
-}
-
 // As far as they are in the structure. Repeated values may end early: the last one stands for the rest.
 Array ContentsOf(const proto::TensorProto& tensor, DType dtype) {
   Array array{.dtype = dtype};
-  const std::string& raw = tensor.tensor_content();
-  switch (dtype) {
-    case DType::kBool:
-    case DType::kUInt8: AppendRaw<std::uint8_t>(raw, array.integers); break;
-    case DType::kInt8: AppendRaw<std::int8_t>(raw, array.integers); break;
-    case DType::kInt16: AppendRaw<std::int16_t>(raw, array.integers); break;
-    case DType::kInt32: AppendRaw<std::int32_t>(raw, array.integers); break;
-    case DType::kInt64: AppendRaw<std::int64_t>(raw, array.integers); break;
-    case DType::kFloat32: AppendRaw<float>(raw, array.reals); break;
-    case DType::kFloat64: AppendRaw<double>(raw, array.reals); break;
-    default: return array;
-  }
+  if (dtype == DType::kFloat16 || dtype == DType::kBFloat16) return array;
+  AppendRaw(tensor.tensor_content(), array);
   const auto append_integers = [&](const auto& values) {
     array.integers.insert(array.integers.end(), values.begin(), values.end());
   };
@@ -96,11 +75,11 @@ Array ContentsOf(const proto::TensorProto& tensor, DType dtype) {
 
 Result<ShapeAttribute> ReadShape(const proto::TensorShapeProto& source) {
   if (source.unknown_rank()) return ShapeAttribute{};
-  if (static_cast<std::size_t>(source.dim_size()) > onnx::kMostAxes)
-    return Fail("{} axes: expected at most {}", source.dim_size(), onnx::kMostAxes);
+  if (static_cast<std::size_t>(source.dim_size()) > kMostAxes)
+    return Fail("{} axes: expected at most {}", source.dim_size(), kMostAxes);
   Dims sizes;
   for (const proto::Dim& dim : source.dim()) {
-    if (dim.size() < -1 || dim.size() > onnx::kMostElements)
+    if (dim.size() < -1 || dim.size() > kMostElements)
       return Fail("a size of {}: expected 0 to 2^48, or -1", dim.size());
     sizes.push_back(dim.size());
   }
@@ -113,7 +92,7 @@ Result<Constant> ReadConstant(const proto::TensorProto& tensor) {
   if (!type) return Fail("data type {}: expected one of TensorFlow's", tensor.dtype());
   constant.type = *type;
   EBB_ASSIGN_OR_RETURN(const ShapeAttribute shape, ReadShape(tensor.tensor_shape()));
-  const auto elements = shape.sizes ? onnx::CountElements(*shape.sizes) : std::nullopt;
+  const auto elements = shape.sizes ? CountElements(*shape.sizes) : std::nullopt;
   if (!elements) return Fail("expected a shape of at most 2^48 elements");
   constant.shape = *shape.sizes;
   if (type->kind != Kind::kNumbers) return constant;
@@ -124,8 +103,7 @@ Result<Constant> ReadConstant(const proto::TensorProto& tensor) {
   const auto stored = static_cast<std::int64_t>(contents.stored());
   if (stored == *elements || stored == 1) {
     constant.contents = Simplified(std::move(contents));
-  } else if (stored > 1 && stored < *elements && *elements <= onnx::kMostKnownElements &&
-             tensor.tensor_content().empty()) {
+  } else if (stored > 1 && stored < *elements && *elements <= kMostKnownElements && tensor.tensor_content().empty()) {
     if (contents.is_real()) contents.reals.resize(static_cast<std::size_t>(*elements), contents.reals.back());
     if (!contents.is_real()) contents.integers.resize(static_cast<std::size_t>(*elements), contents.integers.back());
     constant.contents = Simplified(std::move(contents));

@@ -12,11 +12,9 @@
 
 #include "base/result.h"
 #include "graph/graph.h"
-#include "model/onnx/array.h"
+#include "model/array.h"
 
 namespace ebbtide::model::tensorflow {
-
-using onnx::Array;
 
 inline constexpr std::size_t kMostNodeInputs = 65536;
 

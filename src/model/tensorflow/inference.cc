@@ -22,8 +22,8 @@ Result<Dims> Inference::Integers(std::size_t input) const {
   const Array* known = Known(input);
   if (known == nullptr || known->is_real())
     return Fail("input {}: expected whole numbers that follow from the file", input);
-  const auto count = onnx::CountElements(known->shape);
-  if (!count || *count > onnx::kMostKnownElements) return Fail("input {}: expected fewer numbers", input);
+  const auto count = CountElements(known->shape);
+  if (!count || *count > kMostKnownElements) return Fail("input {}: expected fewer numbers", input);
   Dims values;
   for (std::int64_t i = 0; i < *count; ++i) values.push_back(known->integer(static_cast<std::size_t>(i)));
   return values;
@@ -31,7 +31,7 @@ Result<Dims> Inference::Integers(std::size_t input) const {
 
 Result<Dims> Inference::ShapeFrom(std::size_t input) const {
   EBB_ASSIGN_OR_RETURN(Dims shape, Integers(input));
-  if (!onnx::CountElements(shape)) return Fail("input {}: expected a shape of at most 2^48 elements", input);
+  if (!CountElements(shape)) return Fail("input {}: expected a shape of at most 2^48 elements", input);
   return shape;
 }
 
@@ -78,7 +78,7 @@ void Inference::YieldList(std::vector<ValueId> items) {
 
 void Inference::YieldIntegers(const Dims& values, Type type) {
   const Dims shape = {static_cast<std::int64_t>(values.size())};
-  Yield(type, shape, Simplified(onnx::IntegerArray(shape, values, type.dtype)));
+  Yield(type, shape, Simplified(IntegerArray(shape, values, type.dtype)));
 }
 
 namespace {
@@ -99,8 +99,8 @@ Status InferOutputs(Flat& flat, FlatNode& node, bool assume_elementwise) {
   const std::size_t values = flat.values.size();
   EBB_RETURN_IF_ERROR(op == nullptr ? InferAssumed(inference) : op->shapes(inference));
   for (std::size_t i = values; i < flat.values.size(); ++i) {
-    if (!onnx::CountElements(flat.values[i].shape))
-      return Fail("output {}: expected at most {} axes and 2^48 elements", i - values, onnx::kMostAxes);
+    if (!CountElements(flat.values[i].shape))
+      return Fail("output {}: expected at most {} axes and 2^48 elements", i - values, kMostAxes);
   }
   return {};
 }

@@ -291,7 +291,7 @@ class Inliner {
 
   static bool NeedsKernel(const Value& value) {
     if (value.type.kind != Kind::kNumbers) return false;
-    return !value.known || *onnx::CountElements(value.shape) * ItemSize(value.type.dtype) >= kLeastConstant;
+    return !value.known || *CountElements(value.shape) * ItemSize(value.type.dtype) >= kLeastConstant;
   }
 
   // Nodes that read nothing: variables, constants and placeholders.
@@ -306,7 +306,7 @@ class Inliner {
     if (source.op == "VarHandleOp" || source.op == "VariableV2" || source.op == "Variable") {
       const auto* shape = AttributeAs<ShapeAttribute>(source.attributes, "shape");
       const Type type = at.TypeFrom("dtype", {});
-      if (shape == nullptr || !shape->sizes || !onnx::CountElements(*shape->sizes) || type.kind != Kind::kNumbers)
+      if (shape == nullptr || !shape->sizes || !CountElements(*shape->sizes) || type.kind != Kind::kNumbers)
         return Fail("attribute shape: expected the shape of a variable");
       const std::string shared = at.Text("shared_name", "");
       const std::string& name = shared.empty() || !IsUtf8(shared) ? source.name : shared;

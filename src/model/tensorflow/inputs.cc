@@ -33,7 +33,7 @@ Result<Dims> BindInput(const std::optional<Dims>& declared, DType dtype, const M
       return Fail("{} {}: the file has {} there", flag, *wanted, shape[i]);
     }
   }
-  if (!onnx::CountElements(shape)) return Fail("expected at most 2^48 elements");
+  if (!CountElements(shape)) return Fail("expected at most 2^48 elements");
   return shape;
 }
 

@@ -8,7 +8,7 @@ namespace ebbtide::model::tensorflow {
 namespace {
 
 Result<std::size_t> AxisOf(std::int64_t axis, std::size_t axes) {
-  const auto normal = onnx::NormalAxis(axis, axes);
+  const auto normal = NormalAxis(axis, axes);
   if (!normal) return Fail("axis {}: expected one of {}", axis, axes);
   return static_cast<std::size_t>(*normal);
 }
@@ -87,11 +87,11 @@ Status InferConcat(Inference& at) {
     shape[axis] += std::exchange(part[axis], 0);
     Dims rest = shape;
     rest[axis] = 0;
-    if (part != rest || shape[axis] > onnx::kMostElements) return Fail("expected parts that differ in one axis only");
-    all_known = all_known && at.Known(i) != nullptr && at.Shape(i)[0] <= onnx::kMostKnownElements;
+    if (part != rest || shape[axis] > kMostElements) return Fail("expected parts that differ in one axis only");
+    all_known = all_known && at.Known(i) != nullptr && at.Shape(i)[0] <= kMostKnownElements;
   }
   std::optional<Array> known;
-  if (all_known && shape[0] <= onnx::kMostKnownElements) {
+  if (all_known && shape[0] <= kMostKnownElements) {
     known = Array{.dtype = at.TypeOf(begin).dtype, .shape = shape};
     for (std::size_t i = begin; i < end; ++i) {
       for (std::int64_t k = 0; k < at.Shape(i)[0]; ++k) {
@@ -146,7 +146,7 @@ Status InferPack(Inference& at) {
   }
   shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(axis), static_cast<std::int64_t>(at.inputs()));
   std::optional<Array> known;
-  if (all_known && static_cast<std::int64_t>(at.inputs()) <= onnx::kMostKnownElements) {
+  if (all_known && static_cast<std::int64_t>(at.inputs()) <= kMostKnownElements) {
     known = Array{.dtype = at.TypeOf(0).dtype, .shape = shape};
     for (std::size_t i = 0; i < at.inputs(); ++i) {
       if (known->is_real()) known->reals.push_back(at.Known(i)->real(0));
@@ -181,7 +181,7 @@ Status InferPad(Inference& at) {
   Dims shape = at.Shape(0);
   if (paddings.size() != 2 * shape.size()) return Fail("expected two paddings for each axis");
   for (std::size_t i = 0; i < paddings.size(); ++i) {
-    if (paddings[i] < 0 || paddings[i] > onnx::kMostElements) return Fail("expected paddings from 0 to 2^48");
+    if (paddings[i] < 0 || paddings[i] > kMostElements) return Fail("expected paddings from 0 to 2^48");
     shape[i / 2] += paddings[i];
   }
   at.Yield(at.TypeOf(0), std::move(shape));
@@ -194,7 +194,7 @@ Status InferTile(Inference& at) {
   Dims shape = at.Shape(0);
   if (times.size() != shape.size()) return Fail("expected a number for each of {} axes", shape.size());
   for (std::size_t i = 0; i < shape.size(); ++i) {
-    const auto size = onnx::CountElements({shape[i], times[i]});
+    const auto size = CountElements({shape[i], times[i]});
     if (!size) return Fail("expected at most 2^48 elements");
     shape[i] = *size;
   }

@@ -135,7 +135,7 @@ Status InferListLength(Inference& at) {
   EBB_RETURN_IF_ERROR(at.Expect(1));
   EBB_ASSIGN_OR_RETURN(const std::vector<ValueId> items, at.List(0));
   at.Yield({Kind::kNumbers, DType::kInt32}, {},
-           onnx::IntegerArray({}, {static_cast<std::int64_t>(items.size())}, DType::kInt32));
+           IntegerArray({}, {static_cast<std::int64_t>(items.size())}, DType::kInt32));
   return {};
 }
 

@@ -25,7 +25,7 @@ Status InferBatchMatMul(Inference& at) {
   if (at.Flag("adj_y", false)) std::swap(b[b.size() - 1], b[b.size() - 2]);
   if (a.back() != b[b.size() - 2])
     return Fail("expected matrices that fit, found {} columns and {} rows", a.back(), b[b.size() - 2]);
-  const auto outer = onnx::Broadcast({a.begin(), a.end() - 2}, {b.begin(), b.end() - 2});
+  const auto outer = Broadcast({a.begin(), a.end() - 2}, {b.begin(), b.end() - 2});
   if (!outer) return Fail("expected batches that broadcast");
   Dims shape = *outer;
   shape.push_back(a[a.size() - 2]);
@@ -149,11 +149,11 @@ Status InferCudnnRecurrent(Inference& at) {
   Dims cell = at.Shape(2);
   const Type type = at.TypeOf(0);
   const std::int64_t directions = at.Text("direction", "unidirectional") == "bidirectional" ? 2 : 1;
-  if (state[2] <= 0 || state[2] > onnx::kMostElements / 2) return Fail("expected a hidden size");
+  if (state[2] <= 0 || state[2] > kMostElements / 2) return Fail("expected a hidden size");
   // Gates, outputs and cells of all steps, as device/workspace_rules.h counts them.
   const std::string mode = at.Text("rnn_mode", "lstm");
   const std::int64_t kept = mode == "lstm" ? 6 : mode == "gru" ? 4 : 2;
-  const auto reserve = onnx::CountElements({shape[0], shape[1], state[0], state[2], kept});
+  const auto reserve = CountElements({shape[0], shape[1], state[0], state[2], kept});
   if (!reserve) return Fail("expected fewer elements");
   shape[2] = directions * state[2];
   at.Yield(type, std::move(shape));

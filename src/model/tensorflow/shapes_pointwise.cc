@@ -9,7 +9,7 @@ constexpr Type kBool = {Kind::kNumbers, DType::kBool};
 
 Result<Dims> BroadcastOf(Inference& at) {
   EBB_RETURN_IF_ERROR(at.Expect(2));
-  const auto shape = onnx::Broadcast(at.Shape(0), at.Shape(1));
+  const auto shape = Broadcast(at.Shape(0), at.Shape(1));
   if (!shape) return Fail("expected shapes that broadcast");
   return *shape;
 }
@@ -78,10 +78,10 @@ Status InferCast(Inference& at) {
 
 Status InferSelect(Inference& at) {
   EBB_RETURN_IF_ERROR(at.Expect(3));
-  const auto shape = onnx::Broadcast(at.Shape(1), at.Shape(2));
+  const auto shape = Broadcast(at.Shape(1), at.Shape(2));
   if (!shape) return Fail("expected shapes that broadcast");
   // Select, the older one, takes a vector of conditions for rows.
-  const auto whole = at.op() == "Select" ? shape : onnx::Broadcast(at.Shape(0), *shape);
+  const auto whole = at.op() == "Select" ? shape : Broadcast(at.Shape(0), *shape);
   if (!whole) return Fail("expected a condition that broadcasts");
   const Array* condition = at.Known(0);
   std::optional<Array> known;
@@ -122,8 +122,8 @@ Status InferZeros(Inference& at) {
   const Type type = at.TypeOf(0);
   Dims shape = at.Shape(0);
   const double value = at.op() == "OnesLike" ? 1 : 0;
-  Array known = IsFloating(type.dtype) ? onnx::RealArray(shape, {value}, type.dtype)
-                                       : onnx::IntegerArray(shape, {static_cast<std::int64_t>(value)}, type.dtype);
+  Array known = IsFloating(type.dtype) ? RealArray(shape, {value}, type.dtype)
+                                       : IntegerArray(shape, {static_cast<std::int64_t>(value)}, type.dtype);
   at.Yield(type, std::move(shape), std::move(known));
   return {};
 }

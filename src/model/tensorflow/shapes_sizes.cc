@@ -29,16 +29,16 @@ Status InferSize(Inference& at) {
   EBB_RETURN_IF_ERROR(at.Expect(1));
   const Dims shape = ShapeOf(at, 0);
   const std::int64_t value =
-      at.op() == "Rank" ? static_cast<std::int64_t>(shape.size()) : onnx::CountElements(shape).value_or(0);
+      at.op() == "Rank" ? static_cast<std::int64_t>(shape.size()) : CountElements(shape).value_or(0);
   const Type type = at.TypeFrom("out_type", kInt32);
-  at.Yield(type, {}, onnx::IntegerArray({}, {value}, type.dtype));
+  at.Yield(type, {}, IntegerArray({}, {value}, type.dtype));
   return {};
 }
 
 Status InferReshape(Inference& at) {
   EBB_RETURN_IF_ERROR(at.Expect(2));
   EBB_ASSIGN_OR_RETURN(Dims shape, at.Integers(1));
-  const auto total = onnx::CountElements(at.Shape(0));
+  const auto total = CountElements(at.Shape(0));
   std::int64_t rest = 1;
   std::size_t open = shape.size();
   for (std::size_t i = 0; i < shape.size(); ++i) {
@@ -47,7 +47,7 @@ Status InferReshape(Inference& at) {
     } else if (shape[i] < 0) {
       return Fail("expected sizes, of which one may be -1");
     } else {
-      const auto next = onnx::CountElements({rest, shape[i]});
+      const auto next = CountElements({rest, shape[i]});
       if (!next) return Fail("expected at most 2^48 elements");
       rest = *next;
     }
@@ -56,7 +56,7 @@ Status InferReshape(Inference& at) {
     if (rest == 0 || *total % rest != 0) return Fail("{} elements do not fit", *total);
     shape[open] = *total / rest;
   }
-  if (onnx::CountElements(shape) != total) return Fail("expected {} elements", *total);
+  if (CountElements(shape) != total) return Fail("expected {} elements", *total);
   const Array* known = at.Known(0);
   std::optional<Array> result;
   if (known) result = Reshaped(*known, shape);
@@ -70,7 +70,7 @@ Status InferSqueeze(Inference& at) {
   std::vector<bool> is_dropped(from.size());
   const Dims axes = at.Sizes("squeeze_dims");
   for (const std::int64_t axis : axes) {
-    const auto normal = onnx::NormalAxis(axis, from.size());
+    const auto normal = NormalAxis(axis, from.size());
     if (!normal || from[static_cast<std::size_t>(*normal)] != 1) return Fail("axis {}: expected one of size 1", axis);
     is_dropped[static_cast<std::size_t>(*normal)] = true;
   }
@@ -89,7 +89,7 @@ Status InferExpandDims(Inference& at) {
   EBB_RETURN_IF_ERROR(at.Expect(2));
   EBB_ASSIGN_OR_RETURN(const Dims axis, at.Integers(1));
   Dims shape = at.Shape(0);
-  const auto normal = axis.size() == 1 ? onnx::NormalAxis(axis[0], shape.size() + 1) : std::nullopt;
+  const auto normal = axis.size() == 1 ? NormalAxis(axis[0], shape.size() + 1) : std::nullopt;
   if (!normal) return Fail("expected an axis");
   shape.insert(shape.begin() + *normal, 1);
   const Array* known = at.Known(0);
@@ -104,7 +104,7 @@ Status InferFill(Inference& at) {
   EBB_RETURN_IF_ERROR(at.Expect(2));
   const std::size_t value = at.op() == "Fill" ? 1 : 0;
   EBB_ASSIGN_OR_RETURN(Dims shape, at.ShapeFrom(1 - value));
-  if (onnx::Broadcast(at.Shape(value), shape) != shape) return Fail("expected a value that broadcasts");
+  if (Broadcast(at.Shape(value), shape) != shape) return Fail("expected a value that broadcasts");
   const Array* known = at.Known(value);
   std::optional<Array> result;
   if (known && known->is_uniform()) result = Reshaped(*known, shape);
@@ -117,14 +117,14 @@ Status InferRange(Inference& at) {
   Dims bounds;
   for (std::size_t i = 0; i < 3; ++i) {
     EBB_ASSIGN_OR_RETURN(const Dims value, at.Integers(i));
-    if (value.size() != 1 || std::abs(value[0]) > onnx::kMostElements) return Fail("expected numbers");
+    if (value.size() != 1 || std::abs(value[0]) > kMostElements) return Fail("expected numbers");
     bounds.push_back(value[0]);
   }
   if (bounds[2] == 0) return Fail("expected a step other than 0");
   const std::int64_t span = bounds[2] > 0 ? bounds[1] - bounds[0] : bounds[0] - bounds[1];
   const std::int64_t step = std::abs(bounds[2]), count = span <= 0 ? 0 : (span + step - 1) / step;
   const Type type = at.TypeOf(0);
-  if (count > onnx::kMostKnownElements) {
+  if (count > kMostKnownElements) {
     at.Yield(type, {count});
     return {};
   }
@@ -139,7 +139,7 @@ Status InferBroadcastGradient(Inference& at) {
   EBB_RETURN_IF_ERROR(at.Expect(2));
   EBB_ASSIGN_OR_RETURN(const Dims a, at.ShapeFrom(0));
   EBB_ASSIGN_OR_RETURN(const Dims b, at.ShapeFrom(1));
-  const auto whole = onnx::Broadcast(a, b);
+  const auto whole = Broadcast(a, b);
   if (!whole) return Fail("expected shapes that broadcast");
   const auto axes = [&](const Dims& shape) {
     Dims summed;
@@ -162,7 +162,7 @@ Status InferConcatOffset(Inference& at) {
   std::int64_t offset = 0;
   for (std::size_t i = 1; i < at.inputs(); ++i) {
     EBB_ASSIGN_OR_RETURN(const Dims shape, at.ShapeFrom(i));
-    const auto normal = axis.size() == 1 ? onnx::NormalAxis(axis[0], shape.size()) : std::nullopt;
+    const auto normal = axis.size() == 1 ? NormalAxis(axis[0], shape.size()) : std::nullopt;
     if (!normal) return Fail("expected an axis");
     Dims offsets(shape.size());
     offsets[static_cast<std::size_t>(*normal)] = offset;
@@ -181,7 +181,7 @@ Status InferDynamicStitch(Inference& at) {
     EBB_ASSIGN_OR_RETURN(const Dims data, at.Integers(half + i));
     if (places.size() != data.size()) return Fail("expected numbers for all places");
     for (std::size_t k = 0; k < places.size(); ++k) {
-      if (places[k] < 0 || places[k] >= onnx::kMostKnownElements) return Fail("expected places");
+      if (places[k] < 0 || places[k] >= kMostKnownElements) return Fail("expected places");
       if (places[k] >= static_cast<std::int64_t>(values.size())) values.resize(static_cast<std::size_t>(places[k]) + 1);
       values[static_cast<std::size_t>(places[k])] = data[k];
     }

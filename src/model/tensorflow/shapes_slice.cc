@@ -54,7 +54,7 @@ Status InferStridedSlice(Inference& at) {
   EBB_ASSIGN_OR_RETURN(const Dims begins, at.Integers(1));
   EBB_ASSIGN_OR_RETURN(const Dims ends, at.Integers(2));
   EBB_ASSIGN_OR_RETURN(const Dims strides, at.Integers(3));
-  if (begins.size() != ends.size() || begins.size() != strides.size() || begins.size() > onnx::kMostAxes)
+  if (begins.size() != ends.size() || begins.size() != strides.size() || begins.size() > kMostAxes)
     return Fail("expected as many begins as ends and strides");
   const auto has = [&](const char* mask, std::size_t bit) { return (at.Integer(mask, 0) >> bit & 1) != 0; };
   const Dims from = at.Shape(0);
@@ -80,7 +80,7 @@ Status InferStridedSlice(Inference& at) {
     }
     if (axis >= from.size()) return Fail("expected at most {} axes", from.size());
     const std::int64_t size = from[axis], step = strides[k];
-    if (step == 0 || std::abs(step) > onnx::kMostElements) return Fail("expected strides other than 0");
+    if (step == 0 || std::abs(step) > kMostElements) return Fail("expected strides other than 0");
     const auto bring_in = [&](std::int64_t place) {
       if (place < 0) place += size;
       return step > 0 ? std::clamp<std::int64_t>(place, 0, size) : std::clamp<std::int64_t>(place, -1, size - 1);

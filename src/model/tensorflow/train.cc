@@ -20,7 +20,7 @@ Place PlaceOf(const FlatNode& node, std::size_t input, const Value& value) {
   if (op == "GatherV2" || op == "Gather") return input == 0 ? Place::kWeight : Place::kNone;
   // A scale or an offset of channels; single numbers are constants of a formula.
   const bool is_pointwise = op == "Mul" || op == "AddV2" || op == "Add" || op == "Sub";
-  return is_pointwise && onnx::CountElements(value.shape).value_or(0) > 1 ? Place::kWeight : Place::kNone;
+  return is_pointwise && CountElements(value.shape).value_or(0) > 1 ? Place::kWeight : Place::kNone;
 }
 
 bool IsConstant(const Flat& flat, const Value& value) {
@@ -46,7 +46,7 @@ ValueId LossOf(FlatBuilder& build, ValueId result) {
   const int maker = flat.value(result).node;
   // A gradient of a softmax and its loss together needs no probabilities.
   if (maker != kNone && flat.node(maker).op == "Softmax") result = flat.node(maker).inputs[0];
-  const std::int64_t classes = shape.back(), rows = onnx::CountElements({shape.begin(), shape.end() - 1}).value_or(1);
+  const std::int64_t classes = shape.back(), rows = CountElements({shape.begin(), shape.end() - 1}).value_or(1);
   const ValueId labels = build.Input("labels", DType::kInt32, {shape.begin(), shape.end() - 1});
   const ValueId logits = shape.size() == 2 ? result : build.Make("Reshape", {result, build.Integers({rows, classes})});
   const ValueId numbers = shape.size() == 2 ? labels : build.Make("Reshape", {labels, build.Integers({rows})});

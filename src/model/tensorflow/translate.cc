@@ -63,10 +63,6 @@ class Translator {
     return graph_.tensor(TensorArgument(op, name)).shape;
   }
   const Dims& OutputShape(const Op& op) const { return graph_.tensor(op.outputs[0]).shape; }
-  static std::int64_t Number(const Op& op, std::string_view name, std::int64_t otherwise) {
-    const std::int64_t* value = ArgumentAs<std::int64_t>(op, name);
-    return value ? *value : otherwise;
-  }
   static Dims PerAxis(const Op& op, std::string_view name, std::int64_t otherwise) {
     const Dims* values = ArgumentAs<Dims>(op, name);
     if (values == nullptr || values->empty()) return {otherwise, otherwise};
@@ -102,7 +98,7 @@ class Translator {
     const Dims weight = graph_.tensor(matrix).shape;
     if (weight.size() != 4 || (transposed != nullptr && *transposed))
       return Fail("only plain convolutions of images are translated to TensorFlow");
-    const std::int64_t groups = Number(op, "groups", 1), channels = ShapeOf(op, "input")[1];
+    const std::int64_t groups = IntegerArgument(op, "groups", 1), channels = ShapeOf(op, "input")[1];
     const bool is_depthwise = groups > 1 && groups == channels;
     ValueId& filter = values_[matrix.index()];
     if (filter == kNone) {
@@ -218,25 +214,13 @@ class Translator {
     return Yield(op, Make("BroadcastTo", {from, build_.Integers(OutputShape(op))}));
   }
   Status Turned(const Op& op) {
-    const std::size_t rank = OutputShape(op).size();
-    Dims order(rank);
-    for (std::size_t i = 0; i < rank; ++i) order[i] = static_cast<std::int64_t>(i);
-    if (const Dims* dims = ArgumentAs<Dims>(op, "dims")) {
-      order = *dims;
-    } else {
-      const auto axis = [&](const char* name, std::int64_t otherwise) {
-        const std::int64_t at = Number(op, name, otherwise);
-        return static_cast<std::size_t>(at < 0 ? at + static_cast<std::int64_t>(rank) : at);
-      };
-      std::swap(order[axis("dim0", 0)], order[axis("dim1", 1)]);
-    }
-    return Yield(op, Make("Transpose", {At(op.inputs[0]), build_.Integers(std::move(order))}));
+    return Yield(op, Make("Transpose", {At(op.inputs[0]), build_.Integers(AxisOrder(op, OutputShape(op).size()))}));
   }
   Status Slice(const Op& op) {
     const Dims &in = ShapeOf(op, "self"), &out = OutputShape(op);
     if (in == out) return Yield(op, At(op.inputs[0]));
     Dims begin(in.size());
-    std::int64_t axis = Number(op, "dim", 0), start = Number(op, "start", 0);
+    std::int64_t axis = IntegerArgument(op, "dim", 0), start = IntegerArgument(op, "start", 0);
     if (axis < 0) axis += static_cast<std::int64_t>(in.size());
     if (start < 0) start += in[static_cast<std::size_t>(axis)];
     begin[static_cast<std::size_t>(axis)] = start;
@@ -247,12 +231,12 @@ class Translator {
     std::vector<ValueId> inputs;
     for (const TensorId id : list->ids) inputs.push_back(At(id));
     if (inputs.size() == 1) return Yield(op, inputs[0]);
-    inputs.push_back(build_.Integer(Number(op, "dim", 0)));
+    inputs.push_back(build_.Integer(IntegerArgument(op, "dim", 0)));
     return Yield(op, Make("ConcatV2", std::move(inputs)));
   }
   Status Split(const Op& op) {
     const std::vector<ValueId> parts =
-        build_.MakeAll("Split", {build_.Integer(Number(op, "dim", 0)), At(op.inputs[0])},
+        build_.MakeAll("Split", {build_.Integer(IntegerArgument(op, "dim", 0)), At(op.inputs[0])},
                        {{"num_split", Attribute(static_cast<std::int64_t>(op.outputs.size()))}});
     for (std::size_t i = 0; i < parts.size(); ++i) values_[op.outputs[i].index()] = parts[i];
     return {};

@@ -65,3 +65,12 @@ extern "C" __attribute__((visibility("default"))) CUresult cuGetProcAddress(cons
   DRIVER_ANY_CALL("cuGetProcAddress", name, version, flags);
   return LookUp(name, out, version, flags, nullptr);
 }
+
+// Tables of functions that the driver keeps for NVIDIA's own libraries: there are none here. NVRTC asks for one, and
+// does without.
+CUresult cuGetExportTable(const void** table, const CUuuid* id) {
+  DRIVER_ANY_CALL("cuGetExportTable");
+  if (!table || !id) return CUDA_ERROR_INVALID_VALUE;
+  *table = nullptr;
+  return CUDA_ERROR_NOT_FOUND;
+}

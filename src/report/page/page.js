@@ -82,17 +82,7 @@
     return [...new Set(moments)].sort((a, b) => a - b);
   };
   const drawGrid = (ctx, width, height) => {
-    const [step, unit] = niceStep(frame.top, 5);
-    ctx.font = "12px system-ui, sans-serif";
-    ctx.textAlign = "right";
-    ctx.textBaseline = "middle";
-    for (let bytes = 0; bytes <= frame.top; bytes += step) {
-      const line = Math.round(y(bytes)) + 0.5;
-      ctx.strokeStyle = color("grid");
-      ctx.beginPath(); ctx.moveTo(MARGIN.left, line); ctx.lineTo(width - MARGIN.right, line); ctx.stroke();
-      ctx.fillStyle = color("faint");
-      ctx.fillText(`${+(bytes / unit).toFixed(2)} ${unitName(unit)}`, MARGIN.left - 8, line);
-    }
+    byteAxis(ctx, frame.top, 5, y, MARGIN.left, width - MARGIN.right);
   };
   const drawMarks = (ctx, width, height) => {
     const visible = marks.filter(([end]) => end >= view[0] && end <= view[1]);

@@ -22,17 +22,7 @@ const drawMix = () => {
   const trackTop = (i) => frame.memory + 14 + i * TRACK.step;
 
   const drawAxes = (ctx) => {
-    const [step, unit] = niceStep(frame.top, 6);
-    ctx.font = "12px system-ui, sans-serif";
-    ctx.textBaseline = "middle";
-    ctx.textAlign = "right";
-    for (let bytes = 0; bytes <= frame.top; bytes += step) {
-      const line = Math.round(y(bytes)) + 0.5;
-      ctx.strokeStyle = color("grid");
-      ctx.beginPath(); ctx.moveTo(MARGIN.left, line); ctx.lineTo(frame.width - MARGIN.right, line); ctx.stroke();
-      ctx.fillStyle = color("faint");
-      ctx.fillText(`${+(bytes / unit).toFixed(2)} ${unitName(unit)}`, MARGIN.left - 8, line);
-    }
+    byteAxis(ctx, frame.top, 6, y, MARGIN.left, frame.width - MARGIN.right);
     const rough = span / Math.max(2, inner() / 110), power = 10 ** Math.floor(Math.log10(Math.max(1, rough)));
     const tick = [1, 2, 5, 10].find((n) => n * power >= rough) * power;
     ctx.textAlign = "center";

@@ -45,17 +45,7 @@ const drawPlan = () => {
   const sampleAt = (ns) => Math.max(0, above(at, ns) - 1);
 
   const drawAxes = (ctx) => {
-    const [step, unit] = niceStep(frame.top, 6);
-    ctx.font = "12px system-ui, sans-serif";
-    ctx.textBaseline = "middle";
-    ctx.textAlign = "right";
-    for (let bytes = 0; bytes <= frame.top; bytes += step) {
-      const line = Math.round(y(bytes)) + 0.5;
-      ctx.strokeStyle = color("grid");
-      ctx.beginPath(); ctx.moveTo(MARGIN.left, line); ctx.lineTo(frame.width - MARGIN.right, line); ctx.stroke();
-      ctx.fillStyle = color("faint");
-      ctx.fillText(`${+(bytes / unit).toFixed(2)} ${unitName(unit)}`, MARGIN.left - 8, line);
-    }
+    byteAxis(ctx, frame.top, 6, y, MARGIN.left, frame.width - MARGIN.right);
     const rough = (view[1] - view[0]) / Math.max(2, (frame.width - MARGIN.left) / 110), power = 10 ** Math.floor(Math.log10(Math.max(1, rough)));
     const tick = [1, 2, 5, 10].find((n) => n * power >= rough) * power;
     const inMs = view[1] >= 1e6, digits = Math.max(0, -Math.floor(Math.log10(tick / (inMs ? 1e6 : 1e3)) + 1e-9));

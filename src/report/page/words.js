@@ -30,6 +30,20 @@ const niceStep = (most, lines) => {
   return [nice * unit, unit];
 };
 const unitName = (unit) => ({ [2 ** 30]: "GiB", [2 ** 20]: "MiB", [2 ** 10]: "KiB", 1: "B" })[unit];
+// Lines across [left, right] at round numbers of bytes from 0 to `top`, which `y` places, with the numbers beside them.
+const byteAxis = (ctx, top, lines, y, left, right) => {
+  const [step, unit] = niceStep(top, lines);
+  ctx.font = "12px system-ui, sans-serif";
+  ctx.textAlign = "right";
+  ctx.textBaseline = "middle";
+  for (let bytes = 0; bytes <= top; bytes += step) {
+    const line = Math.round(y(bytes)) + 0.5;
+    ctx.strokeStyle = color("grid");
+    ctx.beginPath(); ctx.moveTo(left, line); ctx.lineTo(right, line); ctx.stroke();
+    ctx.fillStyle = color("faint");
+    ctx.fillText(`${+(bytes / unit).toFixed(2)} ${unitName(unit)}`, left - 8, line);
+  }
+};
 // A number with a name, and where `filled` is given a meter.
 const figure = (label, value, note, filled) => {
   const node = element("div", "figure");

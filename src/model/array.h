@@ -2,11 +2,12 @@
 #pragma once
 
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "graph/graph.h"
 
-namespace ebbtide::model::onnx {
+namespace ebbtide::model {
 
 // Bounds of every shape: more axes or elements than any framework takes.
 inline constexpr std::size_t kMostAxes = 32;
@@ -35,6 +36,12 @@ std::optional<std::int64_t> CountElements(const Dims& shape);
 Array IntegerArray(Dims shape, std::vector<std::int64_t> values, DType dtype = DType::kInt64);
 Array RealArray(Dims shape, std::vector<double> values, DType dtype = DType::kFloat32);
 
+// Appends the elements of the array's dtype that `raw` holds, as files lay them out: little-endian, one after another.
+// Complex numbers are left out.
+void AppendRaw(std::string_view raw, Array& array);
+// The number that the bits of a kFloat16 or kBFloat16 stand for.
+double HalfToDouble(std::uint16_t bits, DType dtype);
+
 // Equal elements are stored once.
 Array Simplified(Array array);
 
@@ -44,4 +51,4 @@ std::optional<Dims> Broadcast(const Dims& a, const Dims& b);
 // An axis counted from the front; nullopt where the shape has none such.
 std::optional<int> NormalAxis(std::int64_t axis, std::size_t axes);
 
-}  // namespace ebbtide::model::onnx
+}  // namespace ebbtide::model

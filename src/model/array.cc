@@ -1,8 +1,13 @@
-#include "model/onnx/array.h"
+#include "model/array.h"
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
 
-namespace ebbtide::model::onnx {
+namespace ebbtide::model {
+
+static_assert(std::endian::native == std::endian::little, "files are little-endian");
 
 std::optional<std::int64_t> CountElements(const Dims& shape) {
   if (shape.size() > kMostAxes) return std::nullopt;
@@ -16,6 +21,50 @@ std::optional<std::int64_t> CountElements(const Dims& shape) {
     count = *product;
   }
   return empty ? 0 : count;
+}
+
+namespace {
+
+template <class T, class Out>
+void AppendAs(std::string_view raw, std::vector<Out>& out) {
+  for (std::size_t at = 0; at + sizeof(T) <= raw.size(); at += sizeof(T)) {
+    T value;
+    std::memcpy(&value, raw.data() + at, sizeof(T));
+    out.push_back(static_cast<Out>(value));
+  }
+}
+
+}  // namespace
+
+void AppendRaw(std::string_view raw, Array& array) {
+  switch (array.dtype) {
+    case DType::kBool:
+    case DType::kUInt8: return AppendAs<std::uint8_t>(raw, array.integers);
+    case DType::kInt8: return AppendAs<std::int8_t>(raw, array.integers);
+    case DType::kInt16: return AppendAs<std::int16_t>(raw, array.integers);
+    case DType::kInt32: return AppendAs<std::int32_t>(raw, array.integers);
+    case DType::kInt64: return AppendAs<std::int64_t>(raw, array.integers);
+    case DType::kFloat32: return AppendAs<float>(raw, array.reals);
+    case DType::kFloat64: return AppendAs<double>(raw, array.reals);
+    case DType::kFloat16:
+    case DType::kBFloat16: {
+      std::vector<std::uint16_t> halves;
+      AppendAs<std::uint16_t>(raw, halves);
+      for (const std::uint16_t bits : halves) array.reals.push_back(HalfToDouble(bits, array.dtype));
+      return;
+    }
+    case DType::kComplex64:
+    case DType::kComplex128: return;
+  }
+}
+
+double HalfToDouble(std::uint16_t bits, DType dtype) {
+  if (dtype == DType::kBFloat16) return std::bit_cast<float>(std::uint32_t{bits} << 16);
+  const int exponent = bits >> 10 & 31, fraction = bits & 1023;
+  const double size = exponent == 31  ? (fraction ? NAN : INFINITY)
+                      : exponent == 0 ? std::ldexp(fraction, -24)
+                                      : std::ldexp(1024 + fraction, exponent - 25);
+  return bits & 0x8000 ? -size : size;
 }
 
 namespace {
@@ -61,4 +110,4 @@ std::optional<int> NormalAxis(std::int64_t axis, std::size_t axes) {
   return static_cast<int>(axis < 0 ? axis + count : axis);
 }
 
-}  // namespace ebbtide::model::onnx
+}  // namespace ebbtide::model
