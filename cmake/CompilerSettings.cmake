@@ -1,5 +1,5 @@
 # How everything is compiled: C++20, position independent (the libraries also go into the Python module), warnings,
-# and the sanitizers that a preset asks for with EBBTIDE_SANITIZE.
+# the sanitizers that a preset asks for with EBBTIDE_SANITIZE, and ccache.
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
@@ -11,6 +11,13 @@ if(NOT CMAKE_BUILD_TYPE)
 endif()
 # Asserts stay on in a release: they guard invariants that hostile files try to break, and a stop beats a wrong answer.
 set(CMAKE_CXX_FLAGS_RELEASE "-O2")
+
+# Where there is a ccache, what was compiled before in this or another checkout is not compiled again.
+find_program(EBBTIDE_CCACHE ccache)
+if(EBBTIDE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_C_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_NOHASHDIR=1 CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} ${EBBTIDE_CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_C_COMPILER_LAUNCHER})
+endif()
 
 set(EBBTIDE_SANITIZE "" CACHE STRING "Sanitizers, as in -fsanitize= (address,undefined)")
 

@@ -16,6 +16,8 @@
 namespace ebbtide::phantom {
 namespace {
 
+constexpr unsigned kSecondsToWrite = 20;
+
 void End(std::string_view how, int signal = 0) {
   // A child by vfork shares this memory, and may call _exit before it becomes another program.
   if (!DeviceExists() || InForkedChild() || TheDevice().pid != getpid()) return;
@@ -32,6 +34,9 @@ void Say(const char* text) {
 void OnFatalSignal(int number, siginfo_t* info, void*) {
   if (number == SIGSEGV && DeviceExists() && TheDevice().space.TryIsOnDevice(reinterpret_cast<Address>(info->si_addr)))
     Say("phantom: host code touched device memory, as no GPU allows\n");
+  // The code that was interrupted may hold a lock that writing wants: then the process ends without it.
+  signal(SIGALRM, SIG_DFL);
+  alarm(kSecondsToWrite);
   End("signal", number);
   signal(number, SIG_DFL);
   raise(number);

@@ -327,7 +327,7 @@
       figure("peak allocated", formatBytes(data.peakAllocated), data.allocatedPlace),
       figure("context", formatBytes(data.context), "of CUDA, beside the above"),
       figure(data.predicted ? "predicted total" : "total", formatBytes(data.total),
-        data.capacity ? `${share(data.total, data.capacity)} of ${formatBytes(data.capacity)}` : "", data.capacity ? data.total / data.capacity : undefined));
+        data.capacity ? `${share(data.total, data.capacity)} of ${formatBytes(data.capacity)}` : "", data.capacity ? data.total / data.capacity : undefined, data.total > 0.97 * data.capacity));
     if (data.failures.length) {
       byId("failures").append(element("b", "", "Out of memory"), ...data.failures.map((line) => element("div", "", line)));
       byId("failures").hidden = false;

@@ -44,12 +44,12 @@ const byteAxis = (ctx, top, lines, y, left, right) => {
     ctx.fillText(`${+(bytes / unit).toFixed(2)} ${unitName(unit)}`, left - 8, line);
   }
 };
-// A number with a name, and where `filled` is given a meter.
-const figure = (label, value, note, filled) => {
+// A number with a name, and where `filled` is given a meter, which may alarm.
+const figure = (label, value, note, filled, alarm = false) => {
   const node = element("div", "figure");
   node.append(element("div", "label", label), element("div", "value", value));
   if (filled !== undefined) {
-    const meter = element("div", filled > 0.97 ? "meter full" : "meter"), bar = element("i");
+    const meter = element("div", alarm ? "meter full" : "meter"), bar = element("i");
     bar.style.width = `${Math.min(100, 100 * filled)}%`;
     meter.append(bar);
     node.append(meter);
