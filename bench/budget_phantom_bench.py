@@ -1,9 +1,8 @@
 """`with ebbtide.budget(...)` on the phantom GPU over built-in models: the smallest tenth of what plain training reserves that it holds.
 
-    LD_PRELOAD=$(echo build/phantom/cu13/*.so* | tr ' ' :) EBBTIDE_PHANTOM_CHECK=race EBBTIDE_PHANTOM_KERNEL_US=300 \
-        build/python bench/budget_phantom_bench.py [MODEL:BATCH ...]
+    build/python bench/budget_phantom_bench.py [MODEL:BATCH ...]
 
-Times are the phantom's: every kernel takes as long as the variable says, copies what the GPU's link takes. `copies` is what they would take beside
+Times are the phantom's: every kernel takes 300 us, copies what the GPU's link takes. `copies` is what they would take beside
 nothing else, `slowdown` what a step takes, both in steps without a limit: what they hide of each other shows in the difference. Exits with 1
 where more than the limit is reserved, or anything is touched before its turn.
 """
@@ -11,7 +10,6 @@ where more than the limit is reserved, or anything is touched before its turn.
 import ctypes
 import gc
 import json
-import pathlib
 import sys
 
 import torch
@@ -19,9 +17,10 @@ import torch
 import ebbtide
 from ebbtide import phantom_observer, twins
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tests" / "python"))
-from replay import loss_of  # noqa: E402
+from _on_phantom import start_there
+from replay import loss_of  # of the tests
 
+start_there(kernel_us=300)
 MODELS = ("resnet50:32", "vgg16:16", "densenet121:16", "inception_v3:16", "unet:4", "bert-base:8", "gpt2:4")
 STEPS = 4
 phantom = ctypes.CDLL(None)

@@ -1,7 +1,6 @@
 """The engine on the phantom GPU over the models of its tests: races, waits, peak and overlap of copies with compute.
 
-    LD_PRELOAD=$(echo build/phantom/cu13/*.so* | tr ' ' :) EBBTIDE_PHANTOM_CHECK=race EBBTIDE_PHANTOM_KERNEL_US=100 \
-        build/python bench/run_phantom_bench.py [MODEL ...]
+    build/python bench/run_phantom_bench.py [MODEL ...]
 
 Numbers mean nothing there, so none are compared; what is: that nothing is touched before its turn. Exits with 1 where it is.
 """
@@ -9,7 +8,6 @@ Numbers mean nothing there, so none are compared; what is: that nothing is touch
 import ctypes
 import gc
 import json
-import pathlib
 import sys
 
 import torch
@@ -18,8 +16,8 @@ from torch.utils._pytree import tree_map
 import ebbtide
 from ebbtide.step_plan import BudgetError
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tests" / "python"))
-import run_models  # noqa: E402
+from _on_phantom import start_there
+import run_models  # of the tests
 
 POLICIES = (("home", "70%"), ("home", "50%"), ("vdnn-all", "100%"), ("checkpoint-sqrt", "100%"))
 
@@ -93,6 +91,7 @@ def run(name, policy, budget):
 
 
 def main():
+    start_there(kernel_us=100)
     wrong = 0
     for name in sys.argv[1:] or run_models.ALL:
         for policy, budget in POLICIES:

@@ -10,10 +10,7 @@ with 1 where something is not as it should be.
 
 import copy
 import json
-import os
-import pathlib
 import random
-import subprocess
 import sys
 import threading
 import time
@@ -29,9 +26,8 @@ from ebbtide.sharing import SharedError
 from ebbtide.step_plan import make_plan
 from ebbtide.step_profile import profile
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "tests" / "python"))
-sys.path.insert(0, str(ROOT / "bench"))
+from _on_phantom import start_there
+
 GIB = 2**30
 ROUNDS, ITERATIONS = 3, 3
 
@@ -215,12 +211,6 @@ def mixes(names, device):
     return right
 
 
-def on_phantom(names):
-    libraries = ":".join(sorted(str(path) for path in (ROOT / "build" / "phantom" / "cu13").iterdir()))
-    environment = os.environ | {"LD_PRELOAD": libraries, "EBBTIDE_PHANTOM_CHECK": "race", "EBBTIDE_PHANTOM_KERNEL_US": "100"}
-    return subprocess.run([sys.executable, __file__, "on-phantom", *names], env=environment).returncode == 0
-
-
 def aborts(count):
     import run_models
 
@@ -282,10 +272,10 @@ def main():
     what, rest = (sys.argv[1] if len(sys.argv) > 1 else "cpu"), sys.argv[2:]
     if what == "aborts":
         right = aborts(int(rest[0]) if rest else 1000)
-    elif what == "phantom":
-        right = on_phantom(rest)
     else:
-        right = mixes(rest, "cuda:0" if what == "on-phantom" else "cpu")
+        if what == "phantom":
+            start_there(kernel_us=100)
+        right = mixes(rest, "cuda:0" if what == "phantom" else "cpu")
     return int(not right)
 
 
