@@ -58,8 +58,9 @@ def _share(options):
     from torch.utils._pytree import tree_map_only
 
     from .sharing import Shared, SharedError
+    from .step_arguments import device_of
     from .step_plan import BudgetError
-    from .stepping import Step, device_of, tell
+    from .stepping import Step, tell
 
     if options.threads:
         torch.set_num_threads(options.threads)

@@ -87,7 +87,7 @@ def _build(options):
 def _on_device(options, parts):
     from torch.utils._pytree import tree_map_only
 
-    from .stepping import device_of
+    from .step_arguments import device_of
 
     device = device_of(options.device)
     if device == "cpu":
