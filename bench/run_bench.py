@@ -13,6 +13,7 @@ import os
 import pathlib
 import statistics
 import sys
+import tempfile
 import warnings
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -72,13 +73,16 @@ def speed(jobs):
 
 
 def predict(jobs):
+    """Ops are timed anew for each, right before its steps: how fast the machine is may change from minute to minute."""
     errors = []
     print(f"{'model':14} {'budget':>7} {'predicted':>11} {'measured':>11} {'error':>7}")
     for job in jobs:
         twin = job.trainer()
         link = link_of(job, min(interleaved([lambda: job.plain(*twin)], seconds=2)))
         for budget in (None, "70%", "50%"):
-            _, _, step = job.step(budget=budget, link=link)
+            with tempfile.TemporaryDirectory() as folder:
+                os.environ["XDG_CACHE_HOME"] = folder
+                _, _, step = job.step(budget=budget, link=link)
             times = []
             for _ in range(10):
                 job.call(step)

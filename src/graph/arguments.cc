@@ -29,7 +29,8 @@ Dims AxisOrder(const Op& op, std::size_t axes) {
     const std::int64_t at = IntegerArgument(op, name, otherwise);
     return static_cast<std::size_t>(at < 0 ? at + static_cast<std::int64_t>(axes) : at);
   };
-  std::swap(order[axis("dim0", 0)], order[axis("dim1", 1)]);
+  const std::size_t first = axis("dim0", 0), second = axis("dim1", 1);
+  if (first < axes && second < axes) std::swap(order[first], order[second]);  // t leaves a vector as it is
   return order;
 }
 
