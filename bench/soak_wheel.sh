@@ -19,7 +19,7 @@ END
 cd "$folder"
 export XDG_CACHE_HOME=$folder/cache OMP_NUM_THREADS=1 PYTHONPATH=
 "$folder/env/bin/ebbtide" estimate resnet50 --gpu rtx3060 -q >/dev/null
-"$folder/env/bin/ebbtide" train mlp --batch-size 512 --widths 64,64,64,10 --budget 80% --steps 2 --check -q | grep "to the last bit"
+"$folder/env/bin/ebbtide" train mlp --batch-size 512 --widths 64,64,64,10 --budget 90% --steps 2 --check -q | grep "to the last bit"
 "$folder/env/bin/ebbtide" verify mlp:64 --no-train -q | tail -1
 "$folder/env/bin/python" -W ignore - <<'END'
 import copy, torch
