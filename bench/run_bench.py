@@ -14,6 +14,7 @@ import pathlib
 import statistics
 import sys
 import tempfile
+import unittest.mock
 import warnings
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -80,8 +81,7 @@ def predict(jobs):
         twin = job.trainer()
         link = link_of(job, min(interleaved([lambda: job.plain(*twin)], seconds=2)))
         for budget in (None, "70%", "50%"):
-            with tempfile.TemporaryDirectory() as folder:
-                os.environ["XDG_CACHE_HOME"] = folder
+            with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.dict(os.environ, XDG_CACHE_HOME=folder):
                 _, _, step = job.step(budget=budget, link=link)
             times = []
             for _ in range(10):

@@ -11,9 +11,10 @@ import subprocess
 import sys
 import tempfile
 
+from _on_phantom import on_phantom
+
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 BUILD = pathlib.Path(os.environ.get("EBBTIDE_BUILD") or ROOT / "build")
-LIBRARIES = pathlib.Path(os.environ.get("EBBTIDE_PHANTOM_LIBRARIES") or BUILD / "phantom") / "cu13"
 
 
 def compile_drive(folder):
@@ -32,16 +33,14 @@ def compile_drive(folder):
 
 
 def main():
-    if not LIBRARIES.is_dir():
+    if not (on_phantom.LIBRARIES / "cu13").is_dir():
         sys.exit("the build has no phantom GPU")
     pairs = sys.argv[1] if len(sys.argv) > 1 else "300000"
     library = BUILD / "python-path" / "ebbtide" / "libebbtide_tide.so"
     with tempfile.TemporaryDirectory() as name:
         program = compile_drive(pathlib.Path(name))
-        kept = {k: v for k, v in os.environ.items() if not k.startswith(("EBBTIDE_", "PYTORCH_"))}
-        preload = ":".join(sorted(str(path) for path in LIBRARIES.iterdir()))
         done = subprocess.run([program, library, pairs], capture_output=True, text=True,
-                              env={**kept, "LD_PRELOAD": preload, "EBBTIDE_PHANTOM_PROFILE": "a100-80gb"})
+                              env=on_phantom.environment(EBBTIDE_PHANTOM_PROFILE="a100-80gb"))
     if done.returncode != 0:
         sys.exit(done.stderr or f"tide_drive ended with {done.returncode}")
     print("streams  sizes up to     live   torch ns  tide ns   ratio   of 10^3: torch  tide")

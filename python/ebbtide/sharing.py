@@ -35,7 +35,7 @@ class Shared:
             raise ValueError(f"capacity {capacity!r}: expected bytes or a text as '10GiB'")
         if isinstance(groups, bool) or not isinstance(groups, int) or groups < 1:
             raise ValueError(f"groups {groups!r}: expected a number from 1 on")
-        self.capacity, self.groups = bytes_of(capacity) // _ALIGNMENT * _ALIGNMENT, groups
+        self.capacity, self.groups = bytes_of(capacity, "capacity") // _ALIGNMENT * _ALIGNMENT, groups
         self.jobs, self._arriving = [], []  # the latter came while others run
         self.enough = 0  # bytes of the pool beside the state of all jobs
         self._pool = self._device = None

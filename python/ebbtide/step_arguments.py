@@ -23,11 +23,11 @@ def bandwidth(link):
     return int(float(match[1]) * (1024 if match[3] else 1000) ** " kMGT".index(match[2] or " "))
 
 
-def bytes_of(size):
-    """'4GiB', or a number of bytes."""
+def bytes_of(size, what="budget"):
+    """'4GiB', or a number of bytes. `what` it is, for the message."""
     match = re.fullmatch(r"([0-9.]+) ?([kKMGT]?)(i?)B?", str(size))
     if match is None:
-        raise ValueError(f"budget {size!r}: expected bytes or a text as '4GiB'")
+        raise ValueError(f"{what} {size!r}: expected bytes or a text as '4GiB'")
     return int(float(match[1]) * (1024 if match[3] else 1000) ** " KMGT".index(match[2].upper() or " "))
 
 

@@ -61,12 +61,12 @@ class Tide:
 
     def set_capacity(self, capacity):
         """The most that is taken of the device. Raises ValueError where more is promised or in use."""
-        self._check(self._library.ebbtide_tide_set_capacity(self.device, bytes_of(capacity)))
+        self._check(self._library.ebbtide_tide_set_capacity(self.device, bytes_of(capacity, "capacity")))
 
     def set_quota(self, job, guaranteed=0, limit=None):
         """What job number `job` can always have, and the most that it may have. Raises ValueError where it cannot be promised."""
-        most = -1 if limit is None else bytes_of(limit)
-        self._check(self._library.ebbtide_tide_set_quota(self.device, job, bytes_of(guaranteed), most))
+        most = -1 if limit is None else bytes_of(limit, "limit")
+        self._check(self._library.ebbtide_tide_set_quota(self.device, job, bytes_of(guaranteed, "guaranteed"), most))
 
     def set_job(self, stream, job):
         """What is allocated for work of the torch.cuda.Stream is the job's from now on; None: nobody's."""
