@@ -1,8 +1,8 @@
-# Two commands for everything: `make demo` and `make test`. Each sets up what it needs: Debian packages (where we are
+# Three commands for everything: `make demo`, `make check` and `make test`. Each sets up what it needs: Debian packages (where we are
 # root), a Python environment outside the checkout, the build. See `make help`.
 SHELL := /bin/bash
 .DEFAULT_GOAL := build
-.PHONY: build test demo bench soak fuzz fixtures format lock clean help setup
+.PHONY: build check test demo bench soak tidy fuzz fixtures format lock clean help setup
 
 # PYTHON: the Python to make the environment with. FUZZ_SECONDS: how long `make soak` runs each fuzzer.
 FUZZ_SECONDS ?= 600
@@ -10,12 +10,14 @@ export PYTHON FUZZ_SECONDS
 
 help:
 	@echo 'make demo     models, one inspected, a training step captured, an estimate, the largest batch, a plan'
+	@echo 'make check    format, lint, types and layering, without a build'
 	@echo 'make test     the C++ tests and the Python tests'
 	@echo 'make build    the program at build/ebbtide, and build/python with the ebbtide package'
 	@echo 'make bench    benchmarks, each as a ratio against a peer or a bound'
-	@echo 'make soak     long sweeps, and every fuzzer for FUZZ_SECONDS ($(FUZZ_SECONDS))'
+	@echo 'make soak     sanitizers, long sweeps, every fuzzer for FUZZ_SECONDS ($(FUZZ_SECONDS)), torch 2.6: hours'
 	@echo 'make fuzz     builds the fuzzers in build-fuzz/'
 	@echo 'make fixtures tests/fixtures anew: installs the frameworks that the tests compare with, and asks them'
+	@echo 'make tidy     clang-tidy over the C++ sources, or over FILES'
 	@echo 'make format   clang-format over the C++ sources'
 	@echo 'make lock     requirements.lock anew from requirements.in'
 	@echo 'make clean    removes build/ and build-*/ (the Python environment stays, in EBBTIDE_CACHE or ~/.cache/ebbtide)'
@@ -25,6 +27,10 @@ setup:
 
 build: setup
 	@scripts/build
+
+check:
+	@scripts/setup-packages scripts/debian-packages-check.txt
+	@scripts/check
 
 test: build
 	@scripts/test
@@ -39,14 +45,18 @@ fuzz: setup
 	@scripts/setup-packages scripts/debian-packages-fuzz.txt
 	@scripts/build-preset fuzz
 
-soak: build fuzz
+soak: build
 	@scripts/soak
 
 fixtures:
 	@scripts/fixtures
 
+tidy: build
+	@scripts/setup-packages scripts/debian-packages-tidy.txt
+	@scripts/tidy $(FILES)
+
 format:
-	@scripts/setup-packages scripts/debian-packages-format.txt
+	@scripts/setup-packages scripts/debian-packages-check.txt
 	@git ls-files '*.cc' '*.h' | xargs clang-format -i
 
 lock:

@@ -1,5 +1,5 @@
 // ebbtide capture SCRIPT.py:function -o step.json: the training step of a PyTorch program as a graph. Python does it
-// (python/ebbtide/capture_command.py); this file checks the usage, so that mistakes are told without loading torch.
+// (python/ebbtide/commands/capture.py); this file checks the usage, so that mistakes are told without loading torch.
 #include <fmt/format.h>
 
 #include <memory>
@@ -9,6 +9,7 @@
 #include "cli/common_flags.h"
 #include "cli/python.h"
 #include "cli/verb.h"
+#include "model/source.h"
 
 namespace ebbtide::cli {
 namespace {
@@ -21,9 +22,9 @@ struct CaptureFlags {
 
 Status CheckTarget(const ModelFlags& flags) {
   if (flags.model.empty()) return Fail("expected a SCRIPT.py:function");
-  if (NamesScriptFunction(flags.model)) return {};
+  if (model::SourceOf(flags.model) == model::ModelSource::kScript) return {};
   EBB_RETURN_IF_ERROR(CheckBuiltIn(flags.model, "a SCRIPT.py:function or a built-in model"));
-  return CheckOptimizer(flags);
+  return jobs::CheckModel(RequestOf(flags));
 }
 
 Result<int> RunCapture(const CaptureFlags& flags) {
@@ -33,7 +34,7 @@ Result<int> RunCapture(const CaptureFlags& flags) {
   if (!path.ends_with(".json") && !path.ends_with(".json.gz")) {
     return Fail("-o {}: expected a name that ends in .json or .json.gz", path);
   }
-  std::vector<std::string> words = GivenShapeFlags(flags.model);
+  std::vector<std::string> words = ShapeWords(RequestOf(flags.model));
   words.insert(words.end(), {"-o", path, fmt::format("--seed={}", flags.output.seed)});
   if (flags.output.threads > 0) words.push_back(fmt::format("--threads={}", flags.output.threads));
   if (flags.any_batch) words.push_back("--any-batch");

@@ -1,6 +1,8 @@
+// Flags that several verbs share, and what they mean to a job.
 #include "cli/common_flags.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -8,7 +10,6 @@
 #include <thread>
 
 #include "base/nearest.h"
-#include "model/update_rules.h"
 
 namespace ebbtide::cli {
 namespace {
@@ -144,9 +145,7 @@ void AddFineTuningFlags(CLI::App& verb, ModelFlags& flags) {
                           ->check(Check(CheckRank));
   CLI::Option* targets = AddPatterns(verb, "--lora-targets", options.lora_targets,
                                      "Linear layers that get an adapter (default: peft's for the model)");
-  flags.step.insert(flags.step.end(), {freeze, lora, targets});
-  flags.training_only.push_back(freeze);
-  flags.lora = {lora, targets};
+  flags.choices.insert(flags.choices.end(), {freeze, lora, targets});
 }
 
 // How a batch is cut up, and what is kept of it.
@@ -160,20 +159,18 @@ void AddSavingFlags(CLI::App& verb, ModelFlags& flags) {
       verb.add_flag("--checkpoint", flags.checkpoint,
                     "Recompute blocks in backward, as torch.utils.checkpoint does (=PATTERN: these layers)")
           ->each([&](const std::string& text) { options.checkpoint = text == kBareFlag ? "" : text; });
-  flags.step.insert(flags.step.end(), {accumulate, checkpoint});
-  flags.training_only.insert(flags.training_only.end(), {accumulate, checkpoint});
+  flags.choices.insert(flags.choices.end(), {accumulate, checkpoint});
 }
 
 void AddStepFlags(CLI::App& verb, ModelFlags& flags) {
   model::ModelOptions& options = flags.options;
-  flags.inference = verb.add_flag("--inference", options.inference,
-                                  "The model's outputs alone: no loss, no backward, no update, dropout off")
-                        ->disable_flag_override();
-  flags.step = {flags.inference};
-  flags.step.push_back(verb.add_option_function<std::string>(
-                               "--autocast", [&](const std::string& text) { ParseAutocast(text, options.autocast); },
-                               "Mixed precision as torch.autocast gives it on cuda: bf16 or fp16")
-                           ->type_name("TYPE"));
+  flags.choices.push_back(verb.add_flag("--inference", options.inference,
+                                        "The model's outputs alone: no loss, no backward, no update, dropout off")
+                              ->disable_flag_override());
+  flags.choices.push_back(verb.add_option_function<std::string>(
+                                  "--autocast", [&](const std::string& text) { ParseAutocast(text, options.autocast); },
+                                  "Mixed precision as torch.autocast gives it on cuda: bf16 or fp16")
+                              ->type_name("TYPE"));
   AddFineTuningFlags(verb, flags);
   AddSavingFlags(verb, flags);
 }
@@ -188,58 +185,62 @@ void AddModelFlags(CLI::App& verb, ModelFlags& flags) {
       ->type_name("");
   AddShapeFlags(verb, flags);
   AddStepFlags(verb, flags);
-  flags.elementwise =
+  flags.choices.push_back(
       verb.add_flag("--assume-elementwise", flags.options.assume_elementwise,
                     "Take an operator that is not known for one that keeps the shape and saves its inputs")
-          ->disable_flag_override();
+          ->disable_flag_override());
 }
 
 void AddShapeFlags(CLI::App& verb, ModelFlags& flags) {
   model::ModelOptions& options = flags.options;
   verb.option_defaults()->group(kModelGroup);
   const auto number = [&](const char* name, auto& value, const char* description) {
-    flags.shaping.push_back(verb.add_option(name, value, description)->type_name("N")->check(Check(CheckPositive)));
+    flags.choices.push_back(verb.add_option(name, value, description)->type_name("N")->check(Check(CheckPositive)));
   };
   number("--batch-size", options.batch_size, "Samples per step (default 32)");
   number("--image-size", options.image_size, "Height and width of images, in pixels");
   number("--seq-len", options.seq_len, "Tokens per sample");
   number("--classes", options.classes, "Outputs of a classifier");
-  flags.widths = verb.add_option_function<std::string>(
-                         "--widths", [&](const std::string& text) { ParseWidths(text, options.widths); },
-                         "Layers of mlp: input, hidden ..., output, as 784,512,10")
-                     ->type_name("N,N,...");
-  flags.shaping.push_back(flags.widths);
-  flags.optimizer =
+  flags.choices.push_back(verb.add_option_function<std::string>(
+                                  "--widths", [&](const std::string& text) { ParseWidths(text, options.widths); },
+                                  "Layers of mlp: input, hidden ..., output, as 784,512,10")
+                              ->type_name("N,N,..."));
+  flags.choices.push_back(
       verb.add_option("--optimizer", options.optimizer, "Whose update ends the step (default sgd; none: no update)")
-          ->type_name("NAME");
-  flags.shaping.push_back(flags.optimizer);
-  flags.shaping.push_back(verb.add_option_function<std::string>(
+          ->type_name("NAME"));
+  flags.choices.push_back(verb.add_option_function<std::string>(
                                   "--device", [&](const std::string& text) { ParseDevice(text, options.device); },
                                   "Whose kernels run, for what they save: cpu (default) or cuda")
                               ->type_name("NAME"));
 }
 
-std::vector<std::string> GivenShapeFlags(const ModelFlags& flags) {
-  std::vector<std::string> words;
-  for (const CLI::Option* flag : flags.shaping) {
-    if (flag->count() > 0) words.push_back(flag->get_name() + "=" + flag->results().back());
+jobs::ModelRequest RequestOf(const ModelFlags& flags, std::vector<std::string> other_batches) {
+  jobs::ModelRequest request{.model = flags.model,
+                             .options = flags.options,
+                             .given = {},
+                             .other_batches = std::move(other_batches),
+                             .graph = {},
+                             .other_graphs = {}};
+  for (const CLI::Option* flag : flags.choices) {
+    if (flag->count() > 0) request.given.insert(flag->get_name());
   }
-  return words;
+  return request;
 }
 
-Status CheckStep(const ModelFlags& flags) {
-  if (flags.options.inference && flags.optimizer->count() > 0) {
-    return Fail("--optimizer: of no use with --inference, which updates nothing");
-  }
-  if (!flags.options.lora_targets.empty() && !flags.options.lora) {
-    return Fail("--lora-targets: expected --lora, the rank of the adapters, beside it");
-  }
-  for (const CLI::Option* flag : flags.training_only) {
-    if (flags.options.inference && flag->count() > 0) {
-      return Fail("{}: of no use with --inference, which trains nothing", flag->get_name());
-    }
-  }
-  return {};
+std::vector<std::string> ShapeWords(const jobs::ModelRequest& request) {
+  const model::ModelOptions& options = request.options;
+  std::vector<std::string> words;
+  const auto add = [&](const char* flag, const auto& value) {
+    if (request.Gave(flag)) words.push_back(fmt::format("{}={}", flag, value));
+  };
+  add("--batch-size", options.batch_size);
+  add("--image-size", options.image_size.value_or(0));
+  add("--seq-len", options.seq_len.value_or(0));
+  add("--classes", options.classes.value_or(0));
+  add("--widths", fmt::format("{}", fmt::join(options.widths, ",")));
+  add("--optimizer", options.optimizer);
+  add("--device", options.device == model::Device::kCuda ? "cuda" : "cpu");
+  return words;
 }
 
 Status CheckBuiltIn(const std::string& name, std::string_view expected) {
@@ -247,14 +248,6 @@ Status CheckBuiltIn(const std::string& name, std::string_view expected) {
   for (const model::BuiltInModel& built_in : model::BuiltInModels()) names.push_back(built_in.name);
   if (std::find(names.begin(), names.end(), name) != names.end()) return {};
   return Fail("{}: expected {}{}", name, expected, DidYouMean(name, names));
-}
-
-Status CheckOptimizer(const ModelFlags& flags) {
-  const std::string& name = flags.options.optimizer;
-  std::vector<std::string> names = model::OptimizerNames();
-  names.push_back("none");
-  if (std::find(names.begin(), names.end(), name) != names.end()) return {};
-  return Fail("--optimizer: expected {}; found {}{}", JoinWithOr(names), name, DidYouMean(name, names));
 }
 
 }  // namespace ebbtide::cli

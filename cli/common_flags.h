@@ -8,11 +8,12 @@
 #include <vector>
 
 #include "base/result.h"
+#include "jobs/model.h"
 #include "model/model.h"
 
 namespace ebbtide::cli {
 
-// Of every verb.
+// Flags that every verb has.
 struct OutputFlags {
   bool json = false;       // one JSON object on standard output instead of tables
   std::string output;      // also write the result to this file; empty: do not
@@ -25,24 +26,17 @@ struct OutputFlags {
 inline constexpr const char* kResultFile = "Also write the result to FILE: .json the object, .txt the table";
 void AddOutputFlags(CLI::App& verb, OutputFlags& flags, const char* output = kResultFile);
 
-// --threads, or one for each processor.
+// What --threads says; without it, one for each processor.
 int ThreadsOf(const OutputFlags& flags);
 // A -o that may be given several times; `kinds`: what each suffix means.
 void AddFilesFlag(CLI::App& verb, std::vector<std::string>& files, const std::string& kinds);
 
-// Of verbs that take a MODEL.
+// Flags of verbs that take a MODEL.
 struct ModelFlags {
   std::string model;
   model::ModelOptions options;
-  std::vector<const CLI::Option*> shaping;        // those that AddShapeFlags added
-  const CLI::Option* widths = nullptr;            // of `mlp` only
-  std::vector<const CLI::Option*> step;           // those that change what the step does
-  std::vector<const CLI::Option*> training_only;  // those of `step` that inference has no use for
-  std::vector<const CLI::Option*> lora;           // of layers that we know by name
-  std::string checkpoint;                         // as given; options.checkpoint is what it means
-  const CLI::Option* optimizer = nullptr;
-  const CLI::Option* inference = nullptr;
-  const CLI::Option* elementwise = nullptr;  // of verbs that read files of other tools
+  std::string checkpoint;                   // as given; options.checkpoint is what it means
+  std::vector<const CLI::Option*> choices;  // all that fill in `options`
 };
 
 // MODEL, how its shapes are chosen, what its step does, and how to read it.
@@ -50,16 +44,14 @@ void AddModelFlags(CLI::App& verb, ModelFlags& flags);
 // The shapes, the optimizer and the device alone.
 void AddShapeFlags(CLI::App& verb, ModelFlags& flags);
 
-// Those of the shape flags that were given, as words of a command line.
-std::vector<std::string> GivenShapeFlags(const ModelFlags& flags);
+// What a job is told of MODEL. `other_batches`: what --other-batch named.
+jobs::ModelRequest RequestOf(const ModelFlags& flags, std::vector<std::string> other_batches = {});
+
+// The shapes, the optimizer and the device that were chosen, as words of a command line that captures or trains them.
+std::vector<std::string> ShapeWords(const jobs::ModelRequest& request);
 
 // Fails where it is not the name of a built-in model; `expected` says what else it might have been.
 Status CheckBuiltIn(const std::string& name, std::string_view expected = "a built-in model");
-
-// Fails where --optimizer names none of ours.
-Status CheckOptimizer(const ModelFlags& flags);
-// Fails where two flags contradict each other.
-Status CheckStep(const ModelFlags& flags);
 
 // The value of a flag as CLI11 validators want it: an empty string, or what was expected and what was found.
 std::string CheckPositive(const std::string& text);

@@ -21,7 +21,7 @@
 #include "cli/verb.h"
 #include "device/profile.h"
 #include "phantom/core/faults.h"
-#include "report/memory_page.h"
+#include "report/page/memory_page.h"
 
 namespace ebbtide::cli {
 namespace {

@@ -1,20 +1,20 @@
 // ebbtide estimate MODEL: how much GPU memory a training will take, before it runs.
-#include "estimate/estimate.h"
+#include "jobs/estimate.h"
 
 #include <fmt/format.h>
 
 #include <memory>
-#include <optional>
 
 #include "base/file.h"
-#include "cli/batch_search.h"
-#include "cli/load.h"
+#include "cli/command_context.h"
 #include "cli/output.h"
 #include "cli/training_flags.h"
 #include "cli/verb.h"
-#include "estimate/safety.h"
-#include "report/estimate.h"
-#include "report/memory_page.h"
+#include "report/estimate_timeline.h"
+#include "report/json/estimate.h"
+#include "report/page/memory_page.h"
+#include "report/snapshot/estimate_snapshot.h"
+#include "report/text/estimate.h"
 
 namespace ebbtide::cli {
 namespace {
@@ -25,87 +25,37 @@ struct EstimateFlags {
   OutputFlags output;
   std::string gpu = "a100-40gb";
   std::vector<std::string> files;
-  const CLI::Option* batch = nullptr;
 };
 
-Status CheckFiles(const EstimateFlags& flags, const alloc::AllocatorChoice& allocator) {
-  for (const std::string& file : flags.files) {
-    const auto ends = [&](const char* suffix) { return file.ends_with(suffix); };
-    if (!ends(".html") && !ends(".json") && !ends(".txt") && !ends(".pickle")) {
-      return Fail("-o {}: expected a name that ends in .html, .json, .txt or .pickle", file);
-    }
-    if (ends(".pickle") && !allocator.name.starts_with("pytorch")) {
-      return Fail("-o {}: expected an allocator that has segments; {} has none", file, allocator.name);
+// A snapshot is of segments, which only PyTorch's allocator has.
+Status CheckSnapshots(const std::vector<std::string>& files, const alloc::AllocatorChoice& allocator) {
+  for (const std::string& file : files) {
+    if (file.ends_with(".pickle") && !allocator.model.name.starts_with("pytorch")) {
+      return Fail("-o {}: expected an allocator that has segments; {} has none", file, allocator.model.name);
     }
   }
   return {};
 }
 
-Status WriteFiles(const EstimateFlags& flags, const report::Prediction& prediction,
-                  const alloc::AllocatorChoice& allocator) {
-  for (const std::string& file : flags.files) {
-    std::string content;
-    if (file.ends_with(".html")) {
-      content = report::MemoryPage(report::EstimateTimeline(prediction));
-    } else if (file.ends_with(".pickle")) {
-      content = report::EstimateSnapshot(prediction, allocator);
-    } else if (file.ends_with(".json")) {
-      content = report::Print(report::EstimateJson(prediction));
-    } else {
-      content = report::EstimateText(prediction, kTextFile);
-    }
-    EBB_RETURN_IF_ERROR(WriteFile(file, content));
-    Remark(flags.output, fmt::format("wrote {}", file));
-  }
-  return {};
+std::vector<Face> FacesOf(const jobs::EstimateResult& result) {
+  return {{".html", [&] { return report::MemoryPage(report::EstimateTimeline(result)); }},
+          {".pickle", [&] { return report::EstimateSnapshot(result); }},
+          {".json", [&] { return report::Print(report::EstimateJson(result)); }},
+          {".txt", [&] { return report::EstimateText(result, kTextFile); }}};
 }
 
-std::vector<std::string> NotesOn(const TrainingGraph& graph) {
-  const auto device = graph.meta.find("device");
-  if (device == graph.meta.end() || device->second.starts_with("cuda")) return {};
-  return {fmt::format("the graph has the kernels of {}; those of CUDA may save and need other things", device->second)};
-}
-
-Result<TrainingGraph> LoadAtBatch(const EstimateFlags& flags) {
-  if (flags.training.other_batches.empty()) return Load(flags.model, flags.output);
-  EBB_ASSIGN_OR_RETURN(const AnyBatchModel model,
-                       AnyBatchModel::Open(flags.model, flags.training.other_batches, flags.output));
-  const bool has_batch = flags.batch->count() > 0;
-  return model.At(has_batch ? flags.model.options.batch_size : *model.captured_batch());
-}
-
-// A model that cannot be made for other batches (an .onnx with a fixed one) has no largest.
-std::optional<std::int64_t> LargestBatchOf(const EstimateFlags& flags, const estimate::Options& options) {
-  if (!HasFreeBatch(flags.model, flags.training.other_batches)) return std::nullopt;
-  const auto model = AnyBatchModel::Open(flags.model, flags.training.other_batches, flags.output);
-  if (!model) return std::nullopt;
-  const auto batch = FindLargestBatch(*model, options);
-  return batch ? std::optional(*batch) : std::nullopt;
-}
-
-Result<int> RunEstimate(EstimateFlags flags) {
-  if (flags.model.model.empty()) return Fail("expected a MODEL (see ebbtide models)");
-  EBB_RETURN_IF_ERROR(ChooseFramework(flags.training, flags.model));
-  EBB_ASSIGN_OR_RETURN(estimate::Options options, OptionsOf(flags.training));
-  EBB_RETURN_IF_ERROR(CheckFiles(flags, options.allocator));
-  EBB_ASSIGN_OR_RETURN(options.gpu, FindProfile(flags.gpu));
-  options.keep_timeline = true;
-  EBB_ASSIGN_OR_RETURN(const TrainingGraph graph, LoadAtBatch(flags));
-  report::Prediction prediction{.model = flags.model.model,
-                                .graph = &graph,
-                                .gpu = &options.gpu,
-                                .training = options.training,
-                                .estimate = estimate::EstimateTraining(graph, options),
-                                .safe = {},
-                                .largest_batch = {},
-                                .notes = NotesOn(graph)};
-  prediction.safe = estimate::SafeTotal(prediction.estimate, graph);
-  if (!prediction.estimate.fits) prediction.largest_batch = LargestBatchOf(flags, options);
-  EBB_RETURN_IF_ERROR(WriteFiles(flags, prediction, options.allocator));
-  EBB_RETURN_IF_ERROR(Emit(flags.output, report::EstimateJson(prediction), [&](const report::Terminal& terminal) {
-    return report::EstimateText(prediction, terminal);
-  }));
-  return prediction.estimate.fits ? kSuccess : kInfeasible;
+Result<int> RunEstimate(const EstimateFlags& flags) {
+  const jobs::EstimateRequest request{.model = RequestOf(flags.model, flags.training.other_batches),
+                                      .training = flags.training.request,
+                                      .gpu = flags.gpu};
+  EBB_ASSIGN_OR_RETURN(const jobs::Training training, jobs::ParseTraining(request.training, request.model));
+  EBB_RETURN_IF_ERROR(CheckFiles(flags.files, {".html", ".json", ".txt", ".pickle"}));
+  EBB_RETURN_IF_ERROR(CheckSnapshots(flags.files, training.options.allocator));
+  EBB_ASSIGN_OR_RETURN(const jobs::EstimateResult result, jobs::Estimate(request, CommandContext(flags.output).job()));
+  EBB_RETURN_IF_ERROR(WriteFiles(flags.output, flags.files, FacesOf(result)));
+  EBB_RETURN_IF_ERROR(Emit(flags.output, report::EstimateJson(result),
+                           [&](const report::Terminal& terminal) { return report::EstimateText(result, terminal); }));
+  return result.estimate.fits ? kSuccess : kInfeasible;
 }
 
 }  // namespace
@@ -114,7 +64,6 @@ Verb AddEstimate(CLI::App& program) {
   CLI::App* app = program.add_subcommand("estimate", "Tell the GPU memory of a training before it runs");
   const auto flags = std::make_shared<EstimateFlags>();
   AddCudaModelFlags(*app, flags->model);
-  flags->batch = app->get_option("--batch-size");
   app->add_option("--gpu", flags->gpu, "A name that `ebbtide gpus` lists, or a profile of your own (default a100-40gb)")
       ->type_name("NAME|FILE");
   AddTrainingFlags(*app, flags->training);

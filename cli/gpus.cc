@@ -1,10 +1,11 @@
 // ebbtide gpus: which GPUs are built in; with --gpu, one of them or a profile of the user's own.
-#include "report/gpus.h"
+#include "report/json/gpus.h"
 
 #include <memory>
 
 #include "cli/output.h"
 #include "cli/verb.h"
+#include "report/text/gpus.h"
 
 namespace ebbtide::cli {
 namespace {

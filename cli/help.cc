@@ -1,3 +1,4 @@
+// Lays out --help from what CLI11 knows of the program or a verb.
 #include "cli/help.h"
 
 #include <unistd.h>
@@ -6,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "report/terminal.h"
-#include "report/text.h"
+#include "report/text/terminal.h"
+#include "report/text/text.h"
 
 namespace ebbtide::cli {
 namespace {

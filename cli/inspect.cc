@@ -1,15 +1,16 @@
 // ebbtide inspect MODEL: parameters, FLOPs, what is saved for backward, the largest tensors, ops by kind.
-#include "report/inspect.h"
+#include "jobs/inspect.h"
 
 #include <fmt/format.h>
 
 #include <memory>
 
-#include "cli/load.h"
+#include "cli/command_context.h"
 #include "cli/output.h"
 #include "cli/verb.h"
-#include "device/op_time.h"
 #include "graph/json.h"
+#include "report/json/inspect.h"
+#include "report/text/inspect.h"
 
 namespace ebbtide::cli {
 namespace {
@@ -21,29 +22,35 @@ struct InspectFlags {
   std::string gpu;  // whose op times to model; empty: those that the graph brings
 };
 
-Result<int> RunInspect(const InspectFlags& flags) {
-  if (flags.model.model.empty()) return Fail("expected a MODEL (see ebbtide models)");
+Status CheckFlags(const InspectFlags& flags) {
   EBB_RETURN_IF_ERROR(CheckOutput(flags.output));
   if (const std::string& path = flags.graph_out;
       !path.empty() && !path.ends_with(".json") && !path.ends_with(".json.gz")) {
     return Fail("--graph-out {}: expected a name that ends in .json or .json.gz", path);
   }
-  EBB_ASSIGN_OR_RETURN(TrainingGraph graph, Load(flags.model, flags.output));
-  if (!flags.gpu.empty()) {
-    EBB_ASSIGN_OR_RETURN(const DeviceProfile profile, FindProfile(flags.gpu));
-    const std::vector<Nanos> times = OpTimes(graph, profile);
-    for (std::size_t i = 0; i < times.size(); ++i) graph.ops[i].time = times[i];
-  }
+  return {};
+}
+
+Status WriteGraphOut(const InspectFlags& flags, const TrainingGraph& graph) {
   Remark(flags.output, fmt::format("{}: {} ops, {} tensors, {} storages", flags.model.model, graph.ops.size(),
                                    graph.tensors.size(), graph.storages.size()));
-  if (!flags.graph_out.empty()) {
-    EBB_RETURN_IF_ERROR(WriteGraph(graph, flags.graph_out));
-    Remark(flags.output, fmt::format("wrote {}", flags.graph_out));
+  if (flags.graph_out.empty()) return {};
+  EBB_RETURN_IF_ERROR(WriteGraph(graph, flags.graph_out));
+  Remark(flags.output, fmt::format("wrote {}", flags.graph_out));
+  return {};
+}
+
+Result<int> RunInspect(const InspectFlags& flags) {
+  jobs::InspectRequest request{.model = RequestOf(flags.model)};
+  EBB_RETURN_IF_ERROR(jobs::CheckNamed(request.model));
+  EBB_RETURN_IF_ERROR(CheckFlags(flags));
+  if (!flags.gpu.empty()) {
+    EBB_ASSIGN_OR_RETURN(request.gpu, FindProfile(flags.gpu));
   }
-  const report::Inspection inspection = report::Inspect(graph, flags.model.model);
-  EBB_RETURN_IF_ERROR(Emit(flags.output, report::InspectJson(inspection), [&](const report::Terminal& terminal) {
-    return report::InspectText(inspection, terminal);
-  }));
+  EBB_ASSIGN_OR_RETURN(const jobs::InspectResult result, jobs::Inspect(request, CommandContext(flags.output).job()));
+  EBB_RETURN_IF_ERROR(WriteGraphOut(flags, *result.graph));
+  EBB_RETURN_IF_ERROR(Emit(flags.output, report::InspectJson(result),
+                           [&](const report::Terminal& terminal) { return report::InspectText(result, terminal); }));
   return kSuccess;
 }
 

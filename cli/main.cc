@@ -98,10 +98,12 @@ int Main(int argc, char** argv) {
     const auto found = std::find_if(verbs.begin(), verbs.end(), [](const Verb& verb) { return verb.app->parsed(); });
     return found == verbs.end() ? nullptr : &*found;
   };
-  const auto refuse = [&](const std::string& message) {
-    PrintError(chosen() == nullptr ? "" : chosen()->app->get_name(), message);
+  const auto refuse_as = [&](const Error& error) {
+    WriteErrorFile(error);
+    PrintError(chosen() == nullptr ? "" : chosen()->app->get_name(), error.message);
     return kBadInput;
   };
+  const auto refuse = [&](const std::string& message) { return refuse_as({message}); };
 
   try {
     program.parse(argc, argv);
@@ -124,8 +126,7 @@ int Main(int argc, char** argv) {
 
   const Result<int> code = verb->run();
   if (code) return *code;
-  if (!code.error().message.empty()) refuse(code.error().message);
-  return kBadInput;
+  return code.error().kind == ErrorKind::kTold ? kBadInput : refuse_as(code.error());
 }
 
 }  // namespace

@@ -1,11 +1,12 @@
 // ebbtide models: what is built in.
-#include "report/models.h"
+#include "report/json/models.h"
 
 #include <memory>
 
 #include "cli/output.h"
 #include "cli/verb.h"
 #include "model/model.h"
+#include "report/text/models.h"
 
 namespace ebbtide::cli {
 

@@ -1,3 +1,4 @@
+// Writes what verbs have to say.
 #include "cli/output.h"
 
 #include <unistd.h>
@@ -5,13 +6,14 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <system_error>
 
 #include "base/file.h"
 #include "base/nearest.h"
-#include "report/text.h"
+#include "report/text/text.h"
 
 namespace ebbtide::cli {
 namespace {
@@ -42,6 +44,30 @@ Status CheckOutput(const OutputFlags& flags, const std::vector<std::string>& suf
   return flags.output.empty() ? Status{} : CheckFile(flags.output, suffixes);
 }
 
+Status CheckFiles(const std::vector<std::string>& files, const std::vector<std::string>& suffixes) {
+  for (const std::string& file : files) EBB_RETURN_IF_ERROR(CheckFile(file, suffixes));
+  return {};
+}
+
+Status WriteFiles(const OutputFlags& flags, const std::vector<std::string>& files, const std::vector<Face>& faces) {
+  for (const std::string& file : files) {
+    const Face* best = nullptr;
+    for (const Face& face : faces) {
+      const std::string_view suffix = face.suffix;
+      if (file.ends_with(suffix) && (best == nullptr || suffix.size() > std::string_view(best->suffix).size())) {
+        best = &face;
+      }
+    }
+    if (best == nullptr || !best->content) {
+      Remark(flags, fmt::format("-o {}: not written: there is nothing of that kind", file));
+      continue;
+    }
+    EBB_RETURN_IF_ERROR(WriteFile(file, best->content()));
+    Remark(flags, fmt::format("wrote {}", file));
+  }
+  return {};
+}
+
 Status Emit(const OutputFlags& flags, const report::Json& result, const TextFor& text) {
   if (!flags.output.empty()) {
     const bool json = flags.output.ends_with(".json");
@@ -68,6 +94,13 @@ void PrintError(std::string_view verb, std::string_view message) {
   const std::string text =
       report::Paint(report::Style::kRed, where, terminal) + " " + report::Printable(message) + "\n";
   std::fwrite(text.data(), 1, text.size(), stderr);
+}
+
+void WriteErrorFile(const Error& error) {
+  const char* const file = std::getenv("EBBTIDE_ERROR_FILE");
+  if (file == nullptr || *file == '\0') return;
+  const report::Json object = {{"kind", KindName(error.kind)}, {"message", error.message}};
+  (void)WriteFile(file, report::Print(object));  // the error itself is what the user is told
 }
 
 }  // namespace ebbtide::cli

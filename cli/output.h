@@ -9,7 +9,7 @@
 #include "base/result.h"
 #include "cli/common_flags.h"
 #include "report/json.h"
-#include "report/terminal.h"
+#include "report/text/terminal.h"
 
 namespace ebbtide::cli {
 
@@ -23,6 +23,16 @@ inline constexpr report::Terminal kTextFile{.interactive = false, .color = false
 Status CheckFile(const std::string& file, const std::vector<std::string>& suffixes);
 Status CheckOutput(const OutputFlags& flags, const std::vector<std::string>& suffixes = {".json", ".txt"});
 
+// What a result can be written as: by the end of a file's name, the longest that fits. Null where this result has no
+// such face; the file is then not written, and a remark says why.
+struct Face {
+  const char* suffix;
+  std::function<std::string()> content;
+};
+// Refuses a file that ends in no suffix of the faces, which need no content for that.
+Status CheckFiles(const std::vector<std::string>& files, const std::vector<std::string>& suffixes);
+Status WriteFiles(const OutputFlags& flags, const std::vector<std::string>& files, const std::vector<Face>& faces);
+
 // Writes the file of -o, if any, then the object (--json) or the text to standard output.
 Status Emit(const OutputFlags& flags, const report::Json& result, const TextFor& text);
 
@@ -32,5 +42,9 @@ void Note(const OutputFlags& flags, std::string_view line);
 
 // "ebbtide inspect: ..." on standard error, on one line whatever the message holds.
 void PrintError(std::string_view verb, std::string_view message);
+
+// For a program that has started this one and wants to know what kind of error it was: {"kind", "message"} in the file
+// that EBBTIDE_ERROR_FILE names. Does nothing where it names none, or one that cannot be written.
+void WriteErrorFile(const Error& error);
 
 }  // namespace ebbtide::cli

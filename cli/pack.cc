@@ -1,5 +1,5 @@
 // ebbtide pack INSTANCE.csv: addresses for items whose sizes and lives are known.
-#include "report/pack.h"
+#include "jobs/pack.h"
 
 #include <fmt/format.h>
 
@@ -7,14 +7,16 @@
 
 #include "base/file.h"
 #include "base/units.h"
+#include "cli/command_context.h"
 #include "cli/output.h"
 #include "cli/verb.h"
+#include "report/json/pack.h"
+#include "report/text/pack.h"
 
 namespace ebbtide::cli {
 namespace {
 
-// Enough for some seconds on instances of some hundred items.
-constexpr std::int64_t kEvaluations = 2'500'000;
+const std::int64_t kEvaluations = jobs::PackRequest{}.evaluations;
 
 struct PackFlags {
   std::string instance;
@@ -26,20 +28,19 @@ struct PackFlags {
   OutputFlags output;
 };
 
-Result<alloc::PackOptions> OptionsOf(const PackFlags& flags) {
-  alloc::PackOptions options;
-  options.alignment = flags.alignment;
-  options.seed = flags.output.seed;
-  options.evaluations = flags.evaluations;
-  options.time_limit = flags.time_limit;
-  if (!(flags.time_limit >= 0)) return Fail("--time-limit: expected seconds from 0 on, found {}", flags.time_limit);
+Result<jobs::PackRequest> RequestOf(const PackFlags& flags) {
+  jobs::PackRequest request;
+  request.path = flags.instance;
+  request.alignment = flags.alignment;
+  request.evaluations = flags.evaluations;
+  request.time_limit = flags.time_limit;
   if (!flags.capacity.empty()) {
     const Result<Bytes> capacity = ParseBytes(flags.capacity);
     if (!capacity) return Within("--capacity", capacity.error());
     if (*capacity <= 0) return Fail("--capacity {}: expected more than 0 bytes", flags.capacity);
-    options.capacity = *capacity;
+    request.capacity = *capacity;
   }
-  return options;
+  return request;
 }
 
 Result<int> RunPack(const PackFlags& flags) {
@@ -49,21 +50,14 @@ Result<int> RunPack(const PackFlags& flags) {
   if (!csv) output.output = flags.file;
   if (!flags.file.empty())
     EBB_RETURN_IF_ERROR(CheckFile(flags.file, {flags.file.ends_with(".gz") ? ".csv.gz" : ".csv", ".json", ".txt"}));
-  EBB_ASSIGN_OR_RETURN(alloc::PackOptions options, OptionsOf(flags));
-  EBB_ASSIGN_OR_RETURN(const alloc::PackInstance instance, alloc::ReadPackInstance(flags.instance));
-  if (const Status status = alloc::CheckPackItems(instance.items, options.alignment); !status) {
-    return Within(flags.instance, status.error());
-  }
-  const alloc::Packing packing = alloc::Pack(instance.items, options);
-  const Bytes capacity = options.capacity > 0 ? options.capacity : packing.lower_bound;
-  Remark(output,
-         fmt::format("{}: {} items, {} evaluations", flags.instance, instance.items.size(), packing.evaluations));
-  if (csv) EBB_RETURN_IF_ERROR(WriteFile(flags.file, alloc::PackCsv(instance, packing.offsets)));
-  const report::PackReport report{
-      .path = flags.instance, .instance = instance, .packing = packing, .capacity = capacity};
-  EBB_RETURN_IF_ERROR(Emit(output, report::PackJson(report),
-                           [&](const report::Terminal& terminal) { return report::PackText(report, terminal); }));
-  return report.fits() ? kSuccess : kInfeasible;
+  EBB_ASSIGN_OR_RETURN(const jobs::PackRequest request, RequestOf(flags));
+  EBB_ASSIGN_OR_RETURN(const jobs::PackResult result, jobs::Pack(request, CommandContext(flags.output).job()));
+  Remark(output, fmt::format("{}: {} items, {} evaluations", result.path, result.instance.items.size(),
+                             result.packing.evaluations));
+  if (csv) EBB_RETURN_IF_ERROR(WriteFile(flags.file, pack::PackCsv(result.instance, result.packing.offsets)));
+  EBB_RETURN_IF_ERROR(Emit(output, report::PackJson(result),
+                           [&](const report::Terminal& terminal) { return report::PackText(result, terminal); }));
+  return result.fits() ? kSuccess : kInfeasible;
 }
 
 }  // namespace

@@ -1,3 +1,4 @@
+// Looks for the phantom's libraries beside the program, and asks Pythons which CUDA their torch was built for.
 #include "cli/phantom.h"
 
 #include <algorithm>
@@ -79,7 +80,7 @@ Result<std::string> FolderOf(const char* what, const std::vector<fs::path>& cand
   for (const fs::path& candidate : candidates) {
     if (fs::is_directory(candidate, error)) return candidate.string();
   }
-  return Fail("this build has no {} ({}): {}", what, candidates.front().string(), remedy);
+  return FailAs(ErrorKind::kUnavailable, "this build has no {} ({}): {}", what, candidates.front().string(), remedy);
 }
 
 }  // namespace

@@ -14,8 +14,9 @@ struct Phantom {
   std::map<int, std::string> preloads;  // by CUDA generation: the value of LD_PRELOAD
 };
 
-// Beside this program, in a build folder or in an installed package. `scratch` is a folder to put links into where the
-// path of the libraries is one that LD_PRELOAD cannot hold.
+// The phantom of this program: it lies beside it, in a build folder or in an installed package. An error where there is
+// none. `scratch` is a folder to put links into where the path of the libraries is one that LD_PRELOAD cannot hold; it
+// outlives the program that runs on the phantom.
 Result<Phantom> FindPhantom(const std::string& scratch);
 
 // The CUDA generation, 12 or 13, that the torch of this program was built for, found without loading torch. A Python

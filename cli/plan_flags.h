@@ -2,15 +2,13 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
-#include <memory>
-#include <optional>
 #include <string>
 
 #include "base/result.h"
 #include "cli/common_flags.h"
+#include "device/link.h"
 #include "device/profile.h"
-#include "plan/problem.h"
-#include "sim/workload.h"
+#include "jobs/plan.h"
 
 namespace ebbtide::cli {
 
@@ -27,23 +25,10 @@ struct PlanFlags {
 void AddGpuFlags(CLI::App& verb, PlanFlags& flags);
 void AddPlanFlags(CLI::App& verb, PlanFlags& flags);
 
-// Tensors of a framework begin at multiples of 512 bytes; steps that others have measured are taken byte by byte.
-Bytes AlignmentOf(const TrainingGraph& graph);
-// --link, or the GPU's.
-Result<sim::Link> LinkOf(const PlanFlags& flags, const DeviceProfile& gpu);
+// The link that --link names, else the GPU's own.
+Result<Link> LinkOf(const PlanFlags& flags, const DeviceProfile& gpu);
 
-// What can be wrong with the flags, before there is a graph.
-Status CheckPlanFlags(const PlanFlags& flags);
-
-// What planning begins with.
-struct PlanningTask {
-  TrainingGraph graph;
-  DeviceProfile gpu;
-  sim::Workload workload;
-  sim::Link link;
-  plan::Limits limits;
-};
-// On the heap: a problem refers to its workload.
-Result<std::unique_ptr<PlanningTask>> MakeTask(const PlanFlags& flags, TrainingGraph graph);
+// The request that the flags make. The model, and how to search, are left to the verb.
+Result<jobs::PlanRequest> RequestOf(const PlanFlags& flags);
 
 }  // namespace ebbtide::cli

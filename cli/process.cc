@@ -1,3 +1,4 @@
+// Starts programs by posix_spawn, and passes signals on to the one that is waited for.
 #include "cli/process.h"
 
 #include <fcntl.h>

@@ -42,7 +42,7 @@ std::optional<std::string> OutputOf(const std::vector<std::string>& words, const
 bool IsProgram(const std::string& path);
 // The path of a program as a shell finds it: as it stands where it has a '/', else on PATH.
 std::optional<std::string> FindProgram(const std::string& name);
-// Where this program lies.
+// The folder that this program lies in, links followed.
 std::string FolderOfProgram();
 
 }  // namespace ebbtide::cli

@@ -1,3 +1,4 @@
+// Draws the line of progress.
 #include "cli/progress.h"
 
 #include <fmt/format.h>
@@ -7,7 +8,7 @@
 #include <cstdio>
 #include <numeric>
 
-#include "report/text.h"
+#include "report/text/text.h"
 
 namespace ebbtide::cli {
 namespace {
@@ -26,31 +27,45 @@ std::string Bar(double share, bool unicode) {
 
 }  // namespace
 
-Progress::Progress(const OutputFlags& flags)
+ProgressLine::ProgressLine(const OutputFlags& flags)
     : terminal_(report::DescribeTerminal(STDERR_FILENO)), visible_(terminal_.interactive && !flags.quiet) {}
 
-Progress::~Progress() { Erase(); }
+ProgressLine::~ProgressLine() { Erase(); }
 
-void Progress::Begin(std::string what, std::size_t parts) {
+void ProgressLine::Show(const jobs::Progress& moment) {
   const std::lock_guard lock(mutex_);
-  what_ = std::move(what);
+  if (moment.phase != what_ || moment.parts != shares_.size()) Start(moment.phase, moment.parts);
+  Advance(moment.share, moment.note, moment.part);
+}
+
+void ProgressLine::Begin(std::string what, std::size_t parts) {
+  const std::lock_guard lock(mutex_);
+  Start(what, parts);
+}
+
+void ProgressLine::Show(double share, const std::string& note, std::size_t part) {
+  const std::lock_guard lock(mutex_);
+  Advance(share, note, part);
+}
+
+void ProgressLine::Start(const std::string& what, std::size_t parts) {
+  what_ = what;
   shares_.assign(parts, 0.0);
   if (visible_) Draw("");
 }
 
-void Progress::Show(double share, const std::string& note, std::size_t part) {
-  const std::lock_guard lock(mutex_);
+void ProgressLine::Advance(double share, const std::string& note, std::size_t part) {
   if (part < shares_.size()) shares_[part] = std::max(shares_[part], share);
   if (visible_ && Clock::now() - drawn_ >= kInterval) Draw(note);
 }
 
-void Progress::Erase() {
+void ProgressLine::Erase() {
   const std::lock_guard lock(mutex_);
   if (columns_ > 0) Write("\r" + std::string(static_cast<std::size_t>(columns_), ' ') + "\r");
   columns_ = 0;
 }
 
-void Progress::Draw(const std::string& note) {
+void ProgressLine::Draw(const std::string& note) {
   drawn_ = Clock::now();
   const double share = std::accumulate(shares_.begin(), shares_.end(), 0.0) / static_cast<double>(shares_.size());
   std::string line = fmt::format("{} {} {:3.0f} %", what_, Bar(share, terminal_.unicode), 100 * share);

@@ -7,27 +7,33 @@
 #include <vector>
 
 #include "cli/common_flags.h"
-#include "report/terminal.h"
+#include "jobs/context.h"
+#include "report/text/terminal.h"
 
 namespace ebbtide::cli {
 
 // Shows nothing where standard error is no terminal, or with -q. Its functions may be called from several threads.
-class Progress {
+class ProgressLine {
  public:
-  explicit Progress(const OutputFlags& flags);
-  ~Progress();
-  Progress(const Progress&) = delete;
-  Progress& operator=(const Progress&) = delete;
+  explicit ProgressLine(const OutputFlags& flags);
+  ~ProgressLine();
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
 
-  // Work of several parts that take about as long as each other: none of it is done.
+  // What a job says of its progress. A phase that is not the one before begins a new line.
+  void Show(const jobs::Progress& moment);
+
+  // Begins work of several parts that take about as long as each other, with none of them done.
   void Begin(std::string what, std::size_t parts = 1);
   // `share` of the part is done; `note`: what is known so far. A share that falls is not shown.
   void Show(double share, const std::string& note, std::size_t part = 0);
-  // Before anything else is written.
+  // Takes the line away; to be called before anything else is written to the terminal.
   void Erase();
 
  private:
   using Clock = std::chrono::steady_clock;
+  void Start(const std::string& what, std::size_t parts);
+  void Advance(double share, const std::string& note, std::size_t part);
   void Draw(const std::string& note);
 
   const report::Terminal terminal_;

@@ -1,3 +1,4 @@
+// Finds a Python that has the packages, and runs modules of ebbtide.commands with it.
 #include "cli/python.h"
 
 #include <cstdlib>
@@ -39,7 +40,9 @@ Status CheckPackages(const std::string& python) {
 Status AddPhantom(const std::string& python, const TemporaryFolder& scratch, Environment& environment) {
   EBB_ASSIGN_OR_RETURN(const Phantom phantom, FindPhantom(scratch.path()));
   const int generation = GenerationOf(python);
-  if (!phantom.preloads.contains(generation)) return Fail("this build has no phantom GPU for CUDA {}", generation);
+  if (!phantom.preloads.contains(generation)) {
+    return FailAs(ErrorKind::kUnavailable, "this build has no phantom GPU for CUDA {}", generation);
+  }
   environment.Prepend("LD_PRELOAD", phantom.preloads.at(generation));
   return {};
 }
@@ -62,7 +65,7 @@ Result<int> RunModule(const std::string& module, const std::vector<std::string>&
                       ChildOutput output) {
   EBB_ASSIGN_OR_RETURN(const std::string python, FindPython());
   EBB_RETURN_IF_ERROR(CheckPackages(python));
-  std::vector<std::string> words = {python, "-m", "ebbtide." + module};
+  std::vector<std::string> words = {python, "-m", "ebbtide.commands." + module};
   words.insert(words.end(), arguments.begin(), arguments.end());
   EBB_ASSIGN_OR_RETURN(const TemporaryFolder scratch, TemporaryFolder::Make());
   Environment environment = ChildEnvironment();
@@ -73,16 +76,11 @@ Result<int> RunModule(const std::string& module, const std::vector<std::string>&
 }  // namespace
 
 Result<int> RunCaptureCommand(const std::vector<std::string>& arguments, model::Device device, ChildOutput output) {
-  return RunModule("capture_command", arguments, device, output);
+  return RunModule("capture", arguments, device, output);
 }
 
 Result<int> RunPythonCommand(const std::string& module, const std::vector<std::string>& arguments, ChildOutput output) {
   return RunModule(module, arguments, model::Device::kCpu, output);
-}
-
-bool NamesScriptFunction(const std::string& model) {
-  const std::size_t at = model.rfind(".py:");
-  return at != std::string::npos && at > 0 && at + 4 < model.size();
 }
 
 }  // namespace ebbtide::cli

@@ -14,15 +14,12 @@ namespace ebbtide::cli {
 // else python3 on PATH.
 Result<std::string> FindPython();
 
-// Runs `python -m ebbtide.capture_command ARGUMENTS...` to its end: its exit code, 128 + n where signal n ended it. The
-// package of this build is found first, if the program lies in a build folder. For the kernels of CUDA it runs on the
-// phantom GPU, as PyTorch wants a device even where nothing is computed.
+// Runs `python -m ebbtide.commands.capture ARGUMENTS...` to its end: its exit code, 128 + n where signal n ended it.
+// The package of this build is found first, if the program lies in a build folder. For the kernels of CUDA it runs on
+// the phantom GPU, as PyTorch wants a device even where nothing is computed.
 Result<int> RunCaptureCommand(const std::vector<std::string>& arguments, model::Device device, ChildOutput output);
 
-// The same for another module of the package, which `module` names; on the CPU.
+// The same for another module of ebbtide.commands, which `module` names; on the CPU.
 Result<int> RunPythonCommand(const std::string& module, const std::vector<std::string>& arguments, ChildOutput output);
-
-// "train.py:make_step" -> true. Such a MODEL is captured before use.
-bool NamesScriptFunction(const std::string& model);
 
 }  // namespace ebbtide::cli

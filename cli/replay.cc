@@ -1,14 +1,17 @@
 // ebbtide replay TRACE: an allocation trace through an allocator model.
-#include "report/replay.h"
+#include "jobs/replay.h"
 
 #include <fmt/format.h>
 
 #include <memory>
 
 #include "base/units.h"
+#include "cli/command_context.h"
 #include "cli/output.h"
 #include "cli/verb.h"
 #include "device/profile.h"
+#include "report/json/replay.h"
+#include "report/text/replay.h"
 
 namespace ebbtide::cli {
 namespace {
@@ -24,47 +27,38 @@ struct ReplayFlags {
   OutputFlags output;
 };
 
-Result<alloc::DeviceMemory::Options> DeviceOf(const ReplayFlags& flags) {
-  alloc::DeviceMemory::Options device;
+Result<jobs::ReplayRequest> RequestOf(const ReplayFlags& flags) {
+  jobs::ReplayRequest request;
+  request.path = flags.trace;
+  request.device = flags.device;
+  request.allocator = flags.allocator;
+  request.options = flags.options;
+  request.keep_going = flags.keep_going;
   if (!flags.gpu.empty()) {
-    if (!flags.capacity.empty()) return Fail("--capacity: expected only one of --gpu and --capacity");
-    EBB_ASSIGN_OR_RETURN(const DeviceProfile profile, FindProfile(flags.gpu));
-    device.total = profile.memory;
-    device.taken = profile.context;
-  } else if (!flags.capacity.empty()) {
+    EBB_ASSIGN_OR_RETURN(request.gpu, FindProfile(flags.gpu));
+    request.gpu_name = flags.gpu;
+  }
+  if (!flags.capacity.empty()) {
     const Result<Bytes> capacity = ParseBytes(flags.capacity);
     if (!capacity) return Within("--capacity", capacity.error());
     if (*capacity <= 0 || *capacity >= kTooLarge)
       return Fail("--capacity {}: expected more than 0 bytes", flags.capacity);
-    device.total = *capacity;
+    request.capacity = *capacity;
   }
-  return device;
+  return request;
 }
 
 Result<int> RunReplay(const ReplayFlags& flags) {
   if (flags.trace.empty()) return Fail("expected a TRACE");
   EBB_RETURN_IF_ERROR(CheckOutput(flags.output));
-  EBB_ASSIGN_OR_RETURN(const alloc::AllocatorChoice choice, alloc::ChooseAllocator(flags.allocator, flags.options));
-  EBB_ASSIGN_OR_RETURN(const alloc::DeviceMemory::Options device_options, DeviceOf(flags));
-  EBB_ASSIGN_OR_RETURN(const alloc::Trace trace, alloc::ReadTrace(flags.trace, {.device = flags.device}));
-  Remark(flags.output, fmt::format("{}: {} events, {} blocks, {} streams, {} segments to begin with", flags.trace,
+  EBB_ASSIGN_OR_RETURN(const jobs::ReplayRequest request, RequestOf(flags));
+  EBB_ASSIGN_OR_RETURN(const jobs::ReplayResult result, jobs::Replay(request, CommandContext(flags.output).job()));
+  const trace::Trace& trace = result.trace;
+  Remark(flags.output, fmt::format("{}: {} events, {} blocks, {} streams, {} segments to begin with", trace.path,
                                    trace.events.size(), trace.blocks, trace.streams.size(), trace.segments.size()));
-  alloc::DeviceMemory device(device_options);
-  alloc::Streams streams;
-  const std::unique_ptr<alloc::Allocator> allocator = alloc::MakeAllocator(choice, device, streams);
-  alloc::ReplayOptions options;
-  options.keep_going = flags.keep_going;
-  options.releases_are_the_programs = choice.pytorch.garbage_collection_threshold == 0;
-  EBB_ASSIGN_OR_RETURN(const alloc::ReplayResult result, alloc::Replay(trace, *allocator, device, streams, options));
-  const report::ReplayReport report{.trace = trace,
-                                    .result = result,
-                                    .allocator = choice.name,
-                                    .options = flags.options,
-                                    .gpu = flags.gpu,
-                                    .capacity = device.capacity()};
-  EBB_RETURN_IF_ERROR(Emit(flags.output, report::ReplayJson(report),
-                           [&](const report::Terminal& terminal) { return report::ReplayText(report, terminal); }));
-  return result.out_of_memory ? kInfeasible : kSuccess;
+  EBB_RETURN_IF_ERROR(Emit(flags.output, report::ReplayJson(result),
+                           [&](const report::Terminal& terminal) { return report::ReplayText(result, terminal); }));
+  return result.replayed.out_of_memory ? kInfeasible : kSuccess;
 }
 
 }  // namespace
@@ -77,7 +71,7 @@ Verb AddReplay(CLI::App& program) {
       ->type_name("");
   app->option_defaults()->group("Allocator");
   std::string models;
-  for (const alloc::AllocatorModel& model : alloc::AllocatorModels()) {
+  for (const alloc::AllocatorModel& model : trace::ReplayModels()) {
     models += fmt::format("{}{}", models.empty() ? "" : ", ", model.name);
   }
   app->add_option("--allocator", flags->allocator, "The model: " + models + " (default pytorch)")->type_name("NAME");

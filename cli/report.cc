@@ -8,7 +8,7 @@
 #include "cli/common_flags.h"
 #include "cli/output.h"
 #include "cli/verb.h"
-#include "report/result_page.h"
+#include "report/page/result_page.h"
 
 namespace ebbtide::cli {
 namespace {

@@ -1,3 +1,4 @@
+// Checks the flags of `share --script` and turns them into the command line of ebbtide.commands.share.
 #include "cli/share_script.h"
 
 #include <fmt/format.h>
@@ -6,12 +7,14 @@
 #include "cli/output.h"
 #include "cli/python.h"
 #include "cli/verb.h"
+#include "model/source.h"
 
 namespace ebbtide::cli {
 
 Result<int> RunShareScripts(const ShareScripts& share, const ModelFlags& model, const OutputFlags& output) {
   for (const std::string& script : share.scripts) {
-    if (!NamesScriptFunction(script)) return Fail("--script {}: expected SCRIPT.py:function", script);
+    if (model::SourceOf(script) != model::ModelSource::kScript)
+      return Fail("--script {}: expected SCRIPT.py:function", script);
   }
   if (share.capacity.empty()) return Fail("--script: expected --capacity, the memory for all of them, beside it");
   if (const Result<Bytes> capacity = ParseBytes(share.capacity); !capacity || *capacity <= 0) {
@@ -23,7 +26,7 @@ Result<int> RunShareScripts(const ShareScripts& share, const ModelFlags& model, 
   for (const std::string& file : share.files) EBB_RETURN_IF_ERROR(CheckFile(file, {".json", ".txt"}));
 
   std::vector<std::string> words;
-  for (const std::string& word : GivenShapeFlags(model)) {
+  for (const std::string& word : ShapeWords(RequestOf(model))) {
     if (word.starts_with("--optimizer=")) return Fail("--optimizer: of no use with --script, which brings its own");
     words.push_back(word);
   }
@@ -39,7 +42,7 @@ Result<int> RunShareScripts(const ShareScripts& share, const ModelFlags& model, 
   for (const std::string& file : share.files) words.insert(words.end(), {"-o", file});
   words.push_back("--");
   words.insert(words.end(), share.scripts.begin(), share.scripts.end());
-  EBB_ASSIGN_OR_RETURN(const int code, RunPythonCommand("share_command", words, ChildOutput::kKeep));
+  EBB_ASSIGN_OR_RETURN(const int code, RunPythonCommand("share", words, ChildOutput::kKeep));
   constexpr int kDoesNotFit = 3;  // 1 is how Python ends with a traceback
   return code == 1 ? kBadInput : code == kDoesNotFit ? kInfeasible : code;
 }

@@ -1,4 +1,4 @@
-// ebbtide share --script: real programs, trained together here. Python does it (python/ebbtide/share_command.py).
+// ebbtide share --script: real programs, trained together here. Python does it (python/ebbtide/commands/share.py).
 #pragma once
 
 #include <string>
@@ -19,7 +19,7 @@ struct ShareScripts {
   std::vector<std::string> files;
 };
 
-// The exit code; mistakes of usage are told without loading torch.
+// Runs them to their end and returns the exit code. Mistakes of usage are errors, found before torch is loaded.
 Result<int> RunShareScripts(const ShareScripts& share, const ModelFlags& model, const OutputFlags& output);
 
 }  // namespace ebbtide::cli

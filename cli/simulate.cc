@@ -1,22 +1,23 @@
 // ebbtide simulate MODEL --plan FILE: replays a plan, after checking it op by op.
+#include "jobs/simulate.h"
+
 #include <fmt/format.h>
 
 #include <memory>
 
 #include "base/file.h"
-#include "cli/load.h"
+#include "cli/command_context.h"
 #include "cli/output.h"
 #include "cli/plan_flags.h"
 #include "cli/training_flags.h"
 #include "cli/verb.h"
-#include "report/plan.h"
-#include "report/plan_page.h"
-#include "report/plan_trace.h"
+#include "report/json/plan_trace.h"
+#include "report/json/simulate.h"
+#include "report/page/plan_page.h"
+#include "report/text/plan.h"
 
 namespace ebbtide::cli {
 namespace {
-
-constexpr Bytes kLargestPlan = 2 * kGiB;
 
 struct Flags {
   ModelFlags model;
@@ -27,67 +28,33 @@ struct Flags {
   const CLI::Option* gpu = nullptr;
 };
 
-Status WriteFiles(const Flags& flags, const report::PlanResult& replayed) {
-  for (const std::string& file : flags.files) {
-    std::string content;
-    if (file.ends_with(".html")) {
-      content = report::PlanPage(replayed);
-    } else if (file.ends_with(".trace.json")) {
-      content = report::PlanTrace(*replayed.graph, *replayed.workload, replayed.planned.plan->schedule,
-                                  replayed.planned.outcome);
-    } else if (file.ends_with(".json")) {
-      content = report::Print(report::SimulateJson(flags.file, replayed));
-    } else {
-      content = report::SimulateText(replayed, kTextFile);
-    }
-    EBB_RETURN_IF_ERROR(WriteFile(file, content));
-    Remark(flags.output, fmt::format("wrote {}", file));
-  }
-  return {};
+std::vector<Face> FacesOf(const jobs::SimulateResult& result) {
+  return {{".html", [&] { return report::PlanPage(result.replayed); }},
+          {".trace.json", [&] { return report::PlanTrace(result.replayed); }},
+          {".json", [&] { return report::Print(report::SimulateJson(result)); }},
+          {".txt", [&] { return report::SimulateText(result, kTextFile); }}};
 }
 
-Status CheckFlags(const Flags& flags) {
-  if (flags.model.model.empty()) return Fail("expected a MODEL (see ebbtide models)");
-  if (flags.file.empty()) return Fail("expected --plan FILE");
-  for (const std::string& file : flags.files) {
-    EBB_RETURN_IF_ERROR(CheckFile(file, {".json", ".trace.json", ".html", ".txt"}));
+Result<jobs::SimulateRequest> RequestOf(const Flags& flags) {
+  jobs::SimulateRequest request;
+  request.model = RequestOf(flags.model);
+  request.plan_file = flags.file;
+  if (flags.gpu->count() > 0) {
+    EBB_ASSIGN_OR_RETURN(request.gpu, FindProfile(flags.plan.gpu));
   }
-  return CheckPlanFlags(flags.plan);
+  EBB_ASSIGN_OR_RETURN(request.bandwidth, jobs::ParseLink(flags.plan.link));
+  return request;
 }
 
 Result<int> RunSimulate(const Flags& flags) {
-  EBB_RETURN_IF_ERROR(CheckFlags(flags));
-  EBB_ASSIGN_OR_RETURN(const std::string text, ReadFile(flags.file, kLargestPlan));
-  EBB_ASSIGN_OR_RETURN(plan::Plan plan, plan::ParsePlan(text, flags.file));
-  EBB_ASSIGN_OR_RETURN(TrainingGraph graph, Load(flags.model, flags.output));
-  PlanFlags asked = flags.plan;
-  if (flags.gpu->count() == 0 && !plan.gpu.empty()) asked.gpu = plan.gpu;
-  EBB_ASSIGN_OR_RETURN(const auto task, MakeTask(asked, std::move(graph)));
-  const Status valid = plan::CheckPlan(plan, task->graph);
-  if (!valid) return Fail("{}: {}", flags.file, valid.error().message);
-  if (!asked.link.empty()) plan.link = task->link;
-  // Sizes are rounded as they were for the plan.
-  const sim::Workload workload = sim::MakeWorkload(task->graph, task->workload.time, {.alignment = plan.alignment});
-  report::PlanResult replayed{.model = flags.model.model,
-                              .policy = plan.policy,
-                              .gpu = task->gpu.name,
-                              .budget = plan.budget,
-                              .graph = &task->graph,
-                              .workload = &workload,
-                              .planned = {},
-                              .minimum = {},
-                              .plain_time = sim::PlainTime(workload),
-                              .plain_peak = sim::PlainPeak(workload),
-                              .lower_bound = 0,
-                              .compared = {},
-                              .pareto = {}};
-  replayed.planned.outcome = sim::Simulate(workload, plan.schedule, plan.link, {.keep_timeline = true});
-  plan.time = replayed.planned.outcome.time;
-  plan.peak = sim::Height(workload, plan.schedule);
-  replayed.planned.plan = std::move(plan);
-  EBB_RETURN_IF_ERROR(WriteFiles(flags, replayed));
-  EBB_RETURN_IF_ERROR(Emit(flags.output, report::SimulateJson(flags.file, replayed),
-                           [&](const report::Terminal& terminal) { return report::SimulateText(replayed, terminal); }));
+  if (flags.model.model.empty()) return Fail("expected a MODEL (see ebbtide models)");
+  if (flags.file.empty()) return Fail("expected --plan FILE");
+  EBB_RETURN_IF_ERROR(CheckFiles(flags.files, {".json", ".trace.json", ".html", ".txt"}));
+  EBB_ASSIGN_OR_RETURN(const jobs::SimulateRequest request, RequestOf(flags));
+  EBB_ASSIGN_OR_RETURN(const jobs::SimulateResult result, jobs::Simulate(request, CommandContext(flags.output).job()));
+  EBB_RETURN_IF_ERROR(WriteFiles(flags.output, flags.files, FacesOf(result)));
+  EBB_RETURN_IF_ERROR(Emit(flags.output, report::SimulateJson(result),
+                           [&](const report::Terminal& terminal) { return report::SimulateText(result, terminal); }));
   return kSuccess;
 }
 

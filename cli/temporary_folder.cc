@@ -1,3 +1,4 @@
+// Makes the folder by mkdtemp, below TMPDIR, and removes it with all that is in it.
 #include "cli/temporary_folder.h"
 
 #include <cerrno>

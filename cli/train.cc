@@ -1,5 +1,5 @@
 // ebbtide train MODEL --budget BYTES and ebbtide profile MODEL: run a training step here, on the CPU. Python does it
-// (python/ebbtide/train_command.py); this file checks the usage, so that mistakes are told without loading torch.
+// (python/ebbtide/commands/train.py); this file checks the usage, so that mistakes are told without loading torch.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,7 +11,8 @@
 #include "cli/common_flags.h"
 #include "cli/python.h"
 #include "cli/verb.h"
-#include "plan/policy.h"
+#include "jobs/plan.h"
+#include "model/source.h"
 
 namespace ebbtide::cli {
 namespace {
@@ -28,13 +29,13 @@ struct TrainFlags {
 
 Status CheckModel(const ModelFlags& flags) {
   if (flags.model.empty()) return Fail("expected a MODEL (see ebbtide models) or a SCRIPT.py:function");
-  if (NamesScriptFunction(flags.model)) return {};
+  if (model::SourceOf(flags.model) == model::ModelSource::kScript) return {};
   EBB_RETURN_IF_ERROR(CheckBuiltIn(flags.model, "a SCRIPT.py:function or a built-in model"));
-  return CheckOptimizer(flags);
+  return jobs::CheckModel(RequestOf(flags));
 }
 
 std::vector<std::string> SharedWords(const ModelFlags& model, const OutputFlags& output) {
-  std::vector<std::string> words = GivenShapeFlags(model);
+  std::vector<std::string> words = ShapeWords(RequestOf(model));
   std::erase_if(words, [](const std::string& word) { return word.starts_with("--device="); });
   if (model.options.device == model::Device::kCuda) words.push_back("--device=cuda");
   words.push_back(fmt::format("--seed={}", output.seed));
@@ -49,7 +50,7 @@ std::vector<std::string> SharedWords(const ModelFlags& model, const OutputFlags&
 Result<int> Start(const std::string& verb, std::vector<std::string> words, const ModelFlags& model) {
   words.insert(words.begin(), verb);
   words.insert(words.end(), {"--", model.model});
-  EBB_ASSIGN_OR_RETURN(const int code, RunPythonCommand("train_command", words, ChildOutput::kKeep));
+  EBB_ASSIGN_OR_RETURN(const int code, RunPythonCommand("train", words, ChildOutput::kKeep));
   constexpr int kNoPlan = 3;  // 1 is how Python ends with a traceback
   return code == 1 ? kBadInput : code == kNoPlan ? kInfeasible : code;
 }
@@ -60,7 +61,7 @@ Result<int> RunTrain(const TrainFlags& flags) {
     const Result<Bytes> bytes = ParseBytes(flags.budget);
     if (!bytes) return Fail("--budget {}: {}", flags.budget, bytes.error().message);
   }
-  EBB_RETURN_IF_ERROR(plan::FindPolicy(flags.policy));
+  EBB_RETURN_IF_ERROR(jobs::CheckPolicy(flags.policy));
   if (!flags.output.output.empty() && !flags.output.output.ends_with(".json") &&
       !flags.output.output.ends_with(".txt")) {
     return Fail("-o {}: expected a name that ends in .json or .txt", flags.output.output);

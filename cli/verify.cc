@@ -1,5 +1,5 @@
 // ebbtide verify [MODEL[:BATCH] ...]: predicted, dryrun and measured, side by side. Python does it
-// (python/ebbtide/verify_command.py); this file checks the usage, so that mistakes are told without loading torch.
+// (python/ebbtide/commands/verify.py); this file checks the usage, so that mistakes are told without loading torch.
 #include <fmt/format.h>
 
 #include <memory>
@@ -26,7 +26,7 @@ struct VerifyFlags {
 Result<int> RunVerify(const VerifyFlags& flags) {
   for (const std::string& word : flags.models) EBB_RETURN_IF_ERROR(CheckBuiltIn(word.substr(0, word.find(':'))));
   if (!flags.gpu.empty()) EBB_RETURN_IF_ERROR(FindProfile(flags.gpu));
-  EBB_RETURN_IF_ERROR(CheckOptimizer(flags.model));
+  EBB_RETURN_IF_ERROR(jobs::CheckOptimizer(flags.model.options.optimizer));
   EBB_RETURN_IF_ERROR(CheckOutput(flags.output));
   std::vector<std::string> words = flags.models;
   if (!flags.gpu.empty()) words.insert(words.end(), {"--gpu", flags.gpu});
@@ -35,7 +35,7 @@ Result<int> RunVerify(const VerifyFlags& flags) {
   if (flags.output.json) words.push_back("--json");
   if (flags.output.quiet) words.push_back("-q");
   if (!flags.output.output.empty()) words.insert(words.end(), {"-o", flags.output.output});
-  EBB_ASSIGN_OR_RETURN(const int code, RunPythonCommand("verify_command", words, ChildOutput::kKeep));
+  EBB_ASSIGN_OR_RETURN(const int code, RunPythonCommand("verify", words, ChildOutput::kKeep));
   constexpr int kBroken = 3;  // 1 is how Python ends with a traceback
   return code == 1 ? kBadInput : code == kBroken ? kInfeasible : code;
 }

@@ -1,17 +1,18 @@
-# ebbtide_library(<folder> [DEPENDS <folder>...] [LINK <library>...])
+# ebbtide_library(<folder> [DEPENDS <folder>...] [LINK <library>...] [OPTIONS <option>...] [HEADERS <header>...])
 #
 # Makes ebbtide_<folder> from all sources below src/<folder>, if there are any. Sources may include headers of
 # <folder> and of the folders under DEPENDS, and of no other: CheckIncludes.cmake fails the build otherwise.
-# An x.proto is compiled at build time and included by its path from src/: "model/onnx/x.pb.h".
+# OPTIONS: for the compiler. A folder with options or headers of its own has precompiled headers of its own, with HEADERS
+# among them; all others have those of the first folder. An x.proto is compiled at build time and included by its path
+# from src/: "model/onnx/x.pb.h".
 
 define_property(GLOBAL PROPERTY EBBTIDE_FOLDERS BRIEF_DOCS "All libraries made so far")
 set(EBBTIDE_GENERATED ${PROJECT_BINARY_DIR}/generated)
 
 function(ebbtide_library folder)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "DEPENDS;LINK")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "DEPENDS;LINK;OPTIONS;HEADERS")
   set(root ${PROJECT_SOURCE_DIR}/src)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${root}/${folder}/*.cc)
-  file(GLOB_RECURSE headers CONFIGURE_DEPENDS ${root}/${folder}/*.h)
   file(GLOB_RECURSE protos CONFIGURE_DEPENDS ${root}/${folder}/*.proto)
   if(NOT sources)
     return()
@@ -20,6 +21,14 @@ function(ebbtide_library folder)
   set(target ebbtide_${folder})
   add_library(${target} STATIC ${sources})
   target_include_directories(${target} PUBLIC ${root})
+  target_compile_options(${target} PRIVATE ${arg_OPTIONS})
+  get_property(made GLOBAL PROPERTY EBBTIDE_FOLDERS)
+  if(made AND NOT arg_OPTIONS AND NOT arg_HEADERS)
+    list(GET made 0 first)
+    target_precompile_headers(${target} REUSE_FROM ebbtide_${first})
+  else()
+    target_precompile_headers(${target} PRIVATE ${EBBTIDE_COMMON_HEADERS} ${arg_HEADERS})
+  endif()
   target_link_libraries(${target} PUBLIC ${arg_LINK})
   foreach(dependency IN LISTS arg_DEPENDS)
     if(TARGET ebbtide_${dependency})
@@ -30,20 +39,32 @@ function(ebbtide_library folder)
     ebbtide_protos(${target} ${protos})
   endif()
 
-  set(stamp ${PROJECT_BINARY_DIR}/includes/${folder}.ok)
+  ebbtide_layer(${folder} DEPENDS ${arg_DEPENDS})
+  add_dependencies(${target} ebbtide_includes_${folder})
+
+  set_property(GLOBAL APPEND PROPERTY EBBTIDE_FOLDERS ${folder})
+endfunction()
+
+# ebbtide_layer(<folder> [DEPENDS <folder>...]): makes ebbtide_includes_<folder>, which fails where a file of the folder
+# (of src/, cli, or python/ebbtide/native) includes a header of another folder of src/ than those.
+function(ebbtide_layer folder)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "DEPENDS")
+  string(REPLACE "/" "_" name ${folder})
+  set(scanned ${PROJECT_SOURCE_DIR}/src/${folder})
+  if(NOT EXISTS ${scanned})
+    set(scanned ${PROJECT_SOURCE_DIR}/${folder})
+  endif()
+  file(GLOB_RECURSE files CONFIGURE_DEPENDS ${scanned}/*.cc ${scanned}/*.h)
+  set(stamp ${PROJECT_BINARY_DIR}/includes/${name}.ok)
   list(JOIN arg_DEPENDS "," allowed)
   add_custom_command(
     OUTPUT ${stamp}
-    COMMAND ${CMAKE_COMMAND} -D ROOT=${root} -D FOLDER=${folder} -D ALLOWED=${allowed} -D STAMP=${stamp}
-            -P ${PROJECT_SOURCE_DIR}/cmake/CheckIncludes.cmake
-    DEPENDS ${sources} ${headers} ${PROJECT_SOURCE_DIR}/cmake/CheckIncludes.cmake
-            ${PROJECT_SOURCE_DIR}/src/CMakeLists.txt
-    COMMENT "Checking the includes of src/${folder}"
+    COMMAND ${CMAKE_COMMAND} -D ROOT=${PROJECT_SOURCE_DIR}/src -D FOLDER=${folder} -D ALLOWED=${allowed}
+            -D STAMP=${stamp} -P ${PROJECT_SOURCE_DIR}/cmake/CheckIncludes.cmake
+    DEPENDS ${files} ${PROJECT_SOURCE_DIR}/cmake/CheckIncludes.cmake ${PROJECT_SOURCE_DIR}/src/CMakeLists.txt
+    COMMENT "Checking the includes of ${folder}"
     VERBATIM)
-  add_custom_target(${target}_includes DEPENDS ${stamp})
-  add_dependencies(${target} ${target}_includes)
-
-  set_property(GLOBAL APPEND PROPERTY EBBTIDE_FOLDERS ${folder})
+  add_custom_target(ebbtide_includes_${name} DEPENDS ${stamp})
 endfunction()
 
 # The generated code is a library of its own: our warnings do not apply to it.

@@ -9,8 +9,10 @@
 # CUDA version since which it is there (for look-ups by name).
 #
 # With GENERATION the library is compiled against the headers of that CUDA generation and lies in build/phantom/cu12 or
-# cu13; without, against those of 13, and both folders link to it. HEADERS: those of another generation. Sources named ordered_*.cc are compiled twice, the
-# second time with CUDA_API_PER_THREAD_DEFAULT_STREAM, which renames what they define to its _ptds and _ptsz forms.
+# cu13; without, against those of 13, and both folders link to it. HEADERS: those of another generation. Where these are the same
+# for both generations, what does not ask for EBBTIDE_CUDA_GENERATION is compiled once for both. Sources named
+# ordered_*.cc are compiled twice, the second time with CUDA_API_PER_THREAD_DEFAULT_STREAM, which renames what they define to its _ptds and _ptsz forms. CUDA's headers cost more than the
+# sources: several sources are compiled as one, so what they keep to themselves has names that differ within a folder.
 # VERSION_NODE: the version that the symbols carry, as programs linked against the real library ask for it.
 
 define_property(GLOBAL PROPERTY EBBTIDE_PHANTOM_LIBRARIES BRIEF_DOCS "Those of both generations")
@@ -41,22 +43,50 @@ function(ebbtide_phantom_library folder)
   if(arg_HEADERS EQUAL 12)
     list(PREPEND includes ${EBBTIDE_CUDA12_INCLUDE})
   endif()
-  add_library(${target}_objects OBJECT ${sources})
-  set(objects $<TARGET_OBJECTS:${target}_objects>)
-  set(object_targets ${target}_objects)
-  if(ordered)
-    add_library(${target}_per_thread OBJECT ${ordered})
-    target_compile_definitions(${target}_per_thread PRIVATE CUDA_API_PER_THREAD_DEFAULT_STREAM)
-    list(APPEND objects $<TARGET_OBJECTS:${target}_per_thread>)
-    list(APPEND object_targets ${target}_per_thread)
+  set(of_both)
+  if(arg_GENERATION AND arg_HEADERS EQUAL 13 AND NOT ordered)
+    foreach(source IN LISTS sources)
+      file(STRINGS ${source} asks REGEX EBBTIDE_CUDA_GENERATION LIMIT_COUNT 1)
+      set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${source})
+      if(NOT asks)
+        list(APPEND of_both ${source})
+        list(REMOVE_ITEM sources ${source})
+      endif()
+    endforeach()
   endif()
-  foreach(part IN LISTS object_targets)
-    target_link_libraries(${part} PRIVATE ebbtide_phantom)
+  set(objects)
+  foreach(part IN ITEMS both objects per_thread)
+    set(name ${target}_${part})
+    if(part STREQUAL "both")
+      set(name phantom_${folder}_both)
+      set(part_sources ${of_both})
+    elseif(part STREQUAL "objects")
+      set(part_sources ${sources})
+    else()
+      set(part_sources ${ordered})
+    endif()
+    if(NOT part_sources)
+      continue()
+    endif()
+    list(APPEND objects $<TARGET_OBJECTS:${name}>)
+    if(TARGET ${name})
+      continue()
+    endif()
+    add_library(${name} OBJECT ${part_sources})
+    set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 9)
+    target_link_libraries(${name} PRIVATE ebbtide_phantom)
     # Ours before the system's: the packages leave out crt/, and a toolkit in /usr/local may be of another generation.
-    target_include_directories(${part} BEFORE PRIVATE ${root}/headers)
-    target_include_directories(${part} SYSTEM PRIVATE ${includes})
-    target_compile_definitions(${part} PRIVATE EBBTIDE_CUDA_GENERATION=${generation})
-    target_compile_options(${part} PRIVATE -fvisibility=hidden -fvisibility-inlines-hidden -Wno-deprecated-declarations)
+    target_include_directories(${name} BEFORE PRIVATE ${root}/headers)
+    target_include_directories(${name} SYSTEM PRIVATE ${includes})
+    target_compile_options(${name} PRIVATE -fvisibility=hidden -fvisibility-inlines-hidden -Wno-deprecated-declarations)
+    if(part STREQUAL "both")
+      target_compile_options(${name} PRIVATE -Werror=undef)  # a header of ours that asks for the generation
+    else()
+      target_compile_definitions(${name} PRIVATE EBBTIDE_CUDA_GENERATION=${generation})
+    endif()
+    if(part STREQUAL "per_thread")
+      target_compile_definitions(${name} PRIVATE CUDA_API_PER_THREAD_DEFAULT_STREAM)
+    endif()
   endforeach()
 
   set(generated ${EBBTIDE_GENERATED}/phantom/${target})

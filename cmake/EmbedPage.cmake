@@ -1,4 +1,4 @@
-# ebbtide_embed_page(<target>): makes report/page_texts.h, the files of src/report/page (plan.js is kPlanJs), so that the
+# ebbtide_embed_page(<target>): makes report/page/texts.h, the files of src/report/page (plan.js is kPlanJs), so that the
 # program needs no files beside it.
 function(ebbtide_embed_page target)
   set(folder ${PROJECT_SOURCE_DIR}/src/report/page)
@@ -14,6 +14,6 @@ function(ebbtide_embed_page target)
            "inline constexpr char k${name}${CMAKE_MATCH_2}${kind}${CMAKE_MATCH_4}[] = R\"page(${content})page\";\n")
   endforeach()
   string(APPEND text "\n}  // namespace ebbtide::report\n")
-  file(GENERATE OUTPUT ${EBBTIDE_GENERATED}/report/page_texts.h CONTENT "${text}")
+  file(GENERATE OUTPUT ${EBBTIDE_GENERATED}/report/page/texts.h CONTENT "${text}")
   target_include_directories(${target} PRIVATE ${EBBTIDE_GENERATED})
 endfunction()

@@ -1,31 +1,15 @@
 // The reader of graph files: whatever the bytes are, a graph that passes Check or one line of complaint. A graph that
 // was read is written and read again, and every function that takes a checked graph runs on it.
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <string>
 #include <string_view>
 
 #include "base/gzip.h"
+#include "fuzz/require.h"
 #include "graph/json.h"
 #include "graph/summary.h"
 
-namespace {
-
 using namespace ebbtide;
-
-void Require(bool condition, const char* what) {
-  if (condition) return;
-  std::fprintf(stderr, "broken: %s\n", what);
-  std::abort();
-}
-
-void CheckMessage(const std::string& message) {
-  Require(message.starts_with("fuzz: "), "the file comes first");
-  Require(message.size() < 1000 && message.find('\n') == std::string::npos, "one line");
-}
-
-}  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   std::string text(reinterpret_cast<const char*>(data), size);
@@ -36,7 +20,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   const auto graph = ParseGraph(text, "fuzz");
   if (!graph) {
-    CheckMessage(graph.error().message);
+    RequireOneLine(graph.error().message);
     return 0;
   }
   const std::string canonical = ToJson(*graph);

@@ -2,25 +2,14 @@
 #include "model/mxnet/mxnet.h"
 
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <string>
 
 #include "estimate/mxnet_plan.h"
+#include "fuzz/require.h"
 #include "graph/check.h"
 #include "graph/json.h"
 
-namespace {
-
 using namespace ebbtide;
-
-void Require(bool condition, const char* what) {
-  if (condition) return;
-  std::fprintf(stderr, "broken: %s\n", what);
-  std::abort();
-}
-
-}  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string text(reinterpret_cast<const char*>(data), size);
@@ -30,13 +19,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   options.inference = size % 2 == 1;
   const Result<TrainingGraph> graph = model::mxnet::ParseModel("fuzz", text, options);
   if (!graph) {
-    const std::string& message = graph.error().message;
-    Require(message.starts_with("fuzz: "), "the file comes first");
-    Require(message.size() < 1000 && message.find('\n') == std::string::npos, "one line");
+    RequireOneLine(graph.error().message);
     return 0;
   }
-  Require(Check(*graph).has_value(), "what was read passes Check");
-  Require(ParseGraph(ToJson(*graph), "fuzz").has_value(), "it can be written as a graph");
+  RequireGraph(*graph);
   const estimate::MxnetPlan plan = estimate::PlanMxnet(*graph);
   for (std::size_t i = 0; i < graph->storages.size(); ++i) {
     if (plan.pool_of[i] == estimate::MxnetPlan::kExternal) continue;

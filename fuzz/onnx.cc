@@ -4,11 +4,10 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <random>
 #include <string>
 
+#include "fuzz/require.h"
 #include "graph/check.h"
 #include "graph/summary.h"
 #include "model/onnx/lower.h"
@@ -20,12 +19,6 @@ namespace {
 
 using namespace ebbtide;
 namespace proto = ebbtide::onnx;
-
-void Require(bool condition, const char* what) {
-  if (condition) return;
-  std::fprintf(stderr, "broken: %s\n", what);
-  std::abort();
-}
 
 // ---- A small model to begin with.
 
@@ -105,27 +98,13 @@ class Mutator {
       switch (Below(10)) {
         case 0:
         case 1:
-        case 2:
-          AddRandomNode(graph);
-          break;
-        case 3:
-          Rewire(graph);
-          break;
-        case 4:
-          ChangeOperator(graph);
-          break;
-        case 5:
-          ChangeAttribute(graph);
-          break;
-        case 6:
-          ChangeConstant(graph);
-          break;
-        case 7:
-          ChangeInput(graph);
-          break;
-        case 8:
-          model.mutable_opset_import(0)->set_version(9 + Below(21));
-          break;
+        case 2: AddRandomNode(graph); break;
+        case 3: Rewire(graph); break;
+        case 4: ChangeOperator(graph); break;
+        case 5: ChangeAttribute(graph); break;
+        case 6: ChangeConstant(graph); break;
+        case 7: ChangeInput(graph); break;
+        case 8: model.mutable_opset_import(0)->set_version(9 + Below(21)); break;
         case 9:
           if (graph.node_size() > 1) graph.mutable_node()->DeleteSubrange(Below(graph.node_size()), 1);
           break;
@@ -290,9 +269,7 @@ class Mutator {
       case 0:
         if (tensor.dims_size() > 0) tensor.set_dims(Below(tensor.dims_size()), Number());
         break;
-      case 1:
-        tensor.set_data_type(Below(18));
-        break;
+      case 1: tensor.set_data_type(Below(18)); break;
       case 2:
         if (tensor.int64_data_size() > 0) tensor.set_int64_data(Below(tensor.int64_data_size()), Number());
         break;
@@ -352,8 +329,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   if (!graph) {
     const std::string& message = graph.error().message;
-    Require(message.starts_with("fuzz.onnx: "), "the file comes first");
-    Require(message.size() < 2000 && message.find('\n') == std::string::npos, "one line");
+    RequireOneLine(message, "fuzz.onnx", 2000);
     Require(!message.starts_with("fuzz.onnx: the training graph: "), "what is built passes Check");
     return 0;
   }

@@ -2,23 +2,16 @@
 #include "model/tensorflow/tensorflow.h"
 
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <string>
 
 #include "estimate/tensorflow_training.h"
+#include "fuzz/require.h"
 #include "graph/check.h"
 #include "graph/json.h"
 
 namespace {
 
 using namespace ebbtide;
-
-void Require(bool condition, const char* what) {
-  if (condition) return;
-  std::fprintf(stderr, "broken: %s\n", what);
-  std::abort();
-}
 
 // What is freed was asked for, once.
 class Ledger : public estimate::Sink {
@@ -50,8 +43,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const Result<TrainingGraph> graph = model::tensorflow::ParseModel("fuzz", content, options);
   if (!graph) {
     const std::string& message = graph.error().message;
-    Require(message.starts_with("fuzz: "), "the file comes first");
-    Require(message.size() < 2000 && message.find('\n') == std::string::npos, "one line");
+    RequireOneLine(message, "fuzz", 2000);
     Require(!message.starts_with("fuzz: the training graph"), "what was read passes Check");
     return 0;
   }

@@ -52,7 +52,7 @@ struct Usage {
   }
 };
 
-// Device memory that a model holds before its first request, in pieces without gaps.
+// Device memory that a model holds before its first request (InitialSegment), cut into pieces without gaps.
 struct InitialBlock {
   Address address = 0;
   Bytes bytes = 0;
@@ -73,11 +73,11 @@ class Allocator {
 
   // Memory for later work of `stream`. nullopt: out of memory; what the attempt gave back to the device stays there.
   virtual std::optional<Block> Allocate(Bytes bytes, StreamId stream) = 0;
-  // In the order of the stream it was allocated for. `block` must be allocated.
+  // Later work of the stream that the block was allocated for may have its memory. `block` must be allocated.
   virtual void Free(BlockId block) = 0;
-  // The block is used by work of another stream too.
+  // Work of another stream uses the block too: once freed, its memory serves others only when that work is done, too.
   virtual void RecordStream(BlockId block, StreamId stream) = 0;
-  // Gives back to the device what nobody uses.
+  // Gives back to the device what no block needs, as far as the framework's allocator would.
   virtual void EmptyCache() = 0;
 
   // A fresh allocator is put in the state that a recording began with; the ids of the allocated blocks, in order.

@@ -1,6 +1,9 @@
+// Segments of 32 MiB and more, cut into blocks in lists by address; free ones wait in a set by size.
 #include "alloc/cuda_malloc_async.h"
 
 #include <algorithm>
+
+#include "alloc/reused_slots.h"
 
 namespace ebbtide::alloc {
 namespace {
@@ -23,16 +26,7 @@ bool CudaMallocAsyncAllocator::IsOver(const Node& node) const {
                      [&](const Event& event) { return streams_->Reached(event); });
 }
 
-CudaMallocAsyncAllocator::Index CudaMallocAsyncAllocator::NewNode() {
-  if (unused_.empty()) {
-    nodes_.emplace_back();
-    return static_cast<Index>(nodes_.size() - 1);
-  }
-  const Index index = unused_.back();
-  unused_.pop_back();
-  At(index) = Node();
-  return index;
-}
+CudaMallocAsyncAllocator::Index CudaMallocAsyncAllocator::NewNode() { return TakeSlot(nodes_, unused_); }
 
 CudaMallocAsyncAllocator::Index CudaMallocAsyncAllocator::Choose(Bytes size, StreamId stream) {
   Index after_a_wait = kNone;

@@ -39,12 +39,13 @@ class DeviceMemory {
   std::optional<Address> Reserve(Bytes bytes);
   void Unreserve(Address address);
 
-  // From now on the next Allocate or Reserve of so many bytes is placed there, if nothing else is.
+  // The next Allocate or Reserve of exactly so many bytes is placed there, unless the addresses are taken then. Several
+  // expectations for one size are met in their order.
   void ExpectPlacement(Bytes bytes, Address address) { expected_[bytes].push_back(address); }
   // Memory that is there before the first request. False: it overlaps another, or goes beyond the capacity.
   bool Place(Address address, Bytes bytes);
 
-  // What was taken from the device since, one entry per Allocate or Take that succeeded.
+  // From now on log() has one entry, its bytes, for every Allocate or Take that succeeds.
   void KeepLog() { keeps_log_ = true; }
   const std::vector<Bytes>& log() const { return log_; }
 

@@ -1,3 +1,4 @@
+// Search, insertion and removal in sorted leaves of at most 64 entries.
 #include "alloc/free_set.h"
 
 #include <algorithm>

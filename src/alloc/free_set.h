@@ -19,7 +19,7 @@ class FreeSet {
     std::int32_t age = 0;  // of the segment: its number
     std::int32_t block = -1;
   };
-  // Where an entry stands, until the set changes.
+  // Where an entry stands. Valid until the set changes.
   struct Position {
     std::size_t leaf = 0;
     std::size_t slot = 0;
@@ -33,7 +33,7 @@ class FreeSet {
   void Erase(Bytes size, std::int32_t age, Address address);  // it must be there
   void Erase(Position position);
 
-  // The first entry that is not smaller.
+  // The first entry, in the set's order, that is not before these three; end() where there is none.
   Position LowerBound(Bytes size, std::int32_t age = 0, Address address = 0) const;
   Position begin() const { return {}; }
   Position end() const { return {leaves_.size(), 0}; }

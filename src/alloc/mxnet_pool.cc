@@ -1,3 +1,4 @@
+// Sizes of buckets by MXNet's two rules, and when the pool goes back to the device.
 #include "alloc/mxnet_pool.h"
 
 #include <bit>

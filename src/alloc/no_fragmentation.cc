@@ -1,3 +1,4 @@
+// Counts bytes and gives every block addresses of its own. What other streams still use goes back when they are done.
 #include "alloc/no_fragmentation.h"
 
 namespace ebbtide::alloc {

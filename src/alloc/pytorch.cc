@@ -1,3 +1,4 @@
+// Segments of cudaMalloc: how a block is found, when a segment is taken, split and given back.
 #include "alloc/pytorch.h"
 
 namespace ebbtide::alloc {

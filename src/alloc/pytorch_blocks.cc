@@ -1,6 +1,9 @@
+// The course of a request and of a free, with lists of blocks and queues of events, as in c10's CUDACachingAllocator.
 #include "alloc/pytorch_blocks.h"
 
 #include <cassert>
+
+#include "alloc/reused_slots.h"
 
 namespace ebbtide::alloc {
 
@@ -164,16 +167,7 @@ void PytorchBlocks::TryJoin(Index into, Index from) {
   DropNode(from);
 }
 
-PytorchBlocks::Index PytorchBlocks::NewNode() {
-  if (unused_.empty()) {
-    nodes_.emplace_back();
-    return static_cast<Index>(nodes_.size() - 1);
-  }
-  const Index index = unused_.back();
-  unused_.pop_back();
-  At(index) = Node();
-  return index;
-}
+PytorchBlocks::Index PytorchBlocks::NewNode() { return TakeSlot(nodes_, unused_); }
 
 void PytorchBlocks::Link(Index before, Index added, Index after) {
   At(added).previous = before;

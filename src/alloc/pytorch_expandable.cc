@@ -1,3 +1,4 @@
+// Maps pages where a request needs them, and unmaps free ones when the cache is emptied.
 #include "alloc/pytorch_expandable.h"
 
 #include <cassert>

@@ -1,3 +1,4 @@
+// Parses the string by torch's own grammar, and rounds requests by what it says.
 #include "alloc/pytorch_options.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// One list of free pieces by address for each stream; pieces are joined within what came from the device at once.
 #include "alloc/rmm.h"
 
 #include <algorithm>

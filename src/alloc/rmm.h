@@ -14,12 +14,13 @@ namespace ebbtide::alloc {
 
 class RmmAllocator final : public Allocator {
  public:
-  // How far streams have got is nothing it asks about.
+  // It takes no Streams: it never asks how far they have got.
   explicit RmmAllocator(DeviceMemory& device) : device_(&device) {}
 
   std::optional<Block> Allocate(Bytes bytes, StreamId stream) override;
   void Free(BlockId block) override;
-  // RMM leaves it to the program to free on a stream that comes after all uses: here that one waits for them.
+  // RMM leaves it to the program to free on a stream that comes after all uses. Here the freeing stream is taken to
+  // wait for the other, which is counted.
   void RecordStream(BlockId block, StreamId stream) override;
   // The pool keeps what it has.
   void EmptyCache() override {}

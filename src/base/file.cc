@@ -1,3 +1,4 @@
+// Reads and writes by the system's calls, so that limits hold for pipes too and a file appears by a rename.
 #include "base/file.h"
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// Decompresses in chunks and checks both limits after each, before more memory is taken.
 #include "base/gzip.h"
 
 #include <zlib.h>

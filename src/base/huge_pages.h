@@ -1,5 +1,5 @@
-// An allocator for vectors that are read at random: tables of more than 2 MiB lie in huge pages where the system has any,
-// so that a look-up costs one miss instead of two.
+// An allocator for vectors that are read at random: tables of more than 2 MiB lie in huge pages where the system has
+// any, so that a look-up costs one miss instead of two.
 #pragma once
 
 #include <sys/mman.h>

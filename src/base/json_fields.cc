@@ -1,3 +1,4 @@
+// Looks a key up from the field after the last one on, as writers keep an order.
 #include "base/json_fields.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// One pass over the text; place, line and column are worked out only for an error.
 #include "base/json_reader.h"
 
 #include <fmt/format.h>

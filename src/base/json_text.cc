@@ -1,3 +1,4 @@
+// UTF-8 by hand and numbers by fmt, so that no locale has a say.
 #include "base/json_text.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Edit distance over names without case and separators.
 #include "base/nearest.h"
 
 #include <algorithm>

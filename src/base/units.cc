@@ -80,6 +80,12 @@ std::string FormatBytes(Bytes bytes) {
   return fmt::format("{:.2f} {}", value, kNames[unit]);
 }
 
+std::string FormatTime(Nanos time) {
+  constexpr Nanos kMillisecond = 1'000'000;
+  if (time == 0 || time >= kMillisecond) return fmt::format("{:.2f} ms", static_cast<double>(time) / 1e6);
+  return fmt::format("{:.1f} us", static_cast<double>(time) / 1e3);
+}
+
 std::string FormatCount(double count) {
   constexpr std::array kNames = {"", " K", " M", " G", " T", " P", " E"};
   double value = count;

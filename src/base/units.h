@@ -29,8 +29,10 @@ inline std::optional<std::int64_t> CheckedAdd(std::int64_t a, std::int64_t b) {
   return out;
 }
 
-// To the next multiple.
-constexpr std::int64_t RoundUp(std::int64_t value, std::int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
+// The smallest multiple of `multiple` that is at least `value`. Neither is negative.
+constexpr std::int64_t RoundUp(std::int64_t value, std::int64_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
 
 // Products of sizes that a user may choose freely: stay at kTooLarge instead of overflowing.
 inline constexpr std::int64_t kTooLarge = std::int64_t{1} << 60;
@@ -41,6 +43,8 @@ inline std::int64_t SaturatingMul(std::int64_t a, std::int64_t b) {
 
 // "1.50 GiB", "512 B".
 std::string FormatBytes(Bytes bytes);
+// "12.35 ms", "12.3 us".
+std::string FormatTime(Nanos time);
 // "25.6 M", "4.09 G": decimal, for parameters and FLOPs.
 std::string FormatCount(double count);
 // "8GiB", "512 MiB", "12GB", "1024" (bytes). Binary units have an i; decimal units do not.

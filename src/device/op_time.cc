@@ -1,3 +1,4 @@
+// The roofline of one op: its arithmetic by tiles that fill the GPU in rounds, its traffic by the bytes it touches.
 #include "device/op_time.h"
 
 #include <algorithm>
@@ -75,8 +76,8 @@ class Roofline {
     }
   }
 
-  // Of the GPU's multiprocessors (for products: tiles, the mean over the rounds) or of the threads it holds (for all else)
-  // that are busy while the op's kernels run.
+  // Of the GPU's multiprocessors (for products: tiles, the mean over the rounds) or of the threads it holds (for all
+  // else) that are busy while the op's kernels run.
   double Share() const {
     double share = 1;
     switch (family_) {

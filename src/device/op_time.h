@@ -43,14 +43,14 @@ const FamilyEfficiency& EfficiencyOf(OpFamily family);
 // By the kind, with or without a '_' at its end. A kind that is not known counts as elementwise.
 OpFamily FamilyOf(std::string_view kind);
 
-// Yields views of its inputs and changes nothing.
+// Whether the op only yields views of its inputs, and changes none of them.
 bool IsView(const TrainingGraph& graph, const Op& op);
 
 struct OpTimeOptions {
   bool winograd = true;  // cuDNN has it from version 5 on
 };
 
-// Modelled, whatever op.time says. 0 for views and for what only allocates.
+// The modelled time, whatever `op.time` says. 0 for views and for what only allocates.
 Nanos ModelledTime(const TrainingGraph& graph, const Op& op, const DeviceProfile& profile,
                    const OpTimeOptions& options = {});
 
@@ -61,12 +61,13 @@ struct GpuUse {
 };
 GpuUse UseOf(const TrainingGraph& graph, const Op& op, const DeviceProfile& profile);
 
-// Its own time where it has one.
+// The op's own time where it has one, else the modelled one.
 inline Nanos OpTime(const TrainingGraph& graph, const Op& op, const DeviceProfile& profile) {
   return op.time > 0 ? op.time : ModelledTime(graph, op, profile);
 }
 
-// Of every op. In a graph that brings times (some op has one), all are taken as they are, also those of 0.
+// The time of every op, by its number. In a graph that brings times (some op has one), all are taken as they are, also
+// those of 0.
 std::vector<Nanos> OpTimes(const TrainingGraph& graph, const DeviceProfile& profile, const OpTimeOptions& options = {});
 
 }  // namespace ebbtide

@@ -1,3 +1,4 @@
+// The table of a profile's fields with their bounds, and the built-in profiles, which are compiled in.
 #include "device/profile.h"
 
 #include <algorithm>
@@ -34,7 +35,8 @@ const Field kFields[] = {
     {"registers_per_multiprocessor", &DeviceProfile::registers_per_multiprocessor, 16384, 1048576, false},
     {"shared_memory_per_block", &DeviceProfile::shared_memory_per_block, 16.0 * kKiB, 1.0 * kMiB, false},
     {"shared_memory_per_block_optin", &DeviceProfile::shared_memory_per_block_optin, 16.0 * kKiB, 1.0 * kMiB, true},
-    {"shared_memory_per_multiprocessor", &DeviceProfile::shared_memory_per_multiprocessor, 16.0 * kKiB, 1.0 * kMiB, true},
+    {"shared_memory_per_multiprocessor", &DeviceProfile::shared_memory_per_multiprocessor, 16.0 * kKiB, 1.0 * kMiB,
+     true},
     {"l2_cache_bytes", &DeviceProfile::l2_cache, 64.0 * kKiB, 1.0 * kGiB, true},
     {"clock_khz", &DeviceProfile::clock_khz, 1e5, 1e7, true},
     {"memory_clock_khz", &DeviceProfile::memory_clock_khz, 1e5, 1e8, true},
@@ -71,7 +73,8 @@ void ReadNumber(JsonReader& in, const Field& field, DeviceProfile& profile) {
     has_value = true;
     bool whole = std::holds_alternative<std::int64_t DeviceProfile::*>(field.member);
     if (!(number.real >= field.least && number.real <= field.most) || (whole && !number.is_integer)) {
-      in.FailLast(fmt::format("{} from {:.6g} to {:.6g}", whole ? "a whole number" : "a number", field.least, field.most));
+      in.FailLast(
+          fmt::format("{} from {:.6g} to {:.6g}", whole ? "a whole number" : "a number", field.least, field.most));
     } else if (auto* member = std::get_if<std::int64_t DeviceProfile::*>(&field.member)) {
       profile.*(*member) = number.integer;
     } else {
@@ -114,7 +117,8 @@ Result<DeviceProfile> ParseProfile(std::string_view text, const std::string& pla
     if (!std::ranges::count(seen, name)) return Fail("{}: the field {} is missing", place, name);
   }
   for (const Field& field : kFields) {
-    if (field.required && !std::ranges::count(seen, field.name)) return Fail("{}: the field {} is missing", place, field.name);
+    if (field.required && !std::ranges::count(seen, field.name))
+      return Fail("{}: the field {} is missing", place, field.name);
   }
   if (profile.context >= profile.memory) return Fail("{}: context_bytes: expected less than memory_bytes", place);
   return profile;
@@ -130,8 +134,8 @@ Result<DeviceProfile> FindProfile(const std::string& name_or_path) {
     if (profile.name == name_or_path) return profile;
     names.push_back(profile.name);
   }
-  return Fail("GPU {}: expected a name that `ebbtide gpus` lists, or the path of a profile file{}", Quoted(name_or_path),
-              DidYouMean(name_or_path, names));
+  return Fail("GPU {}: expected a name that `ebbtide gpus` lists, or the path of a profile file{}",
+              Quoted(name_or_path), DidYouMean(name_or_path, names));
 }
 
 const std::vector<DeviceProfile>& BuiltInProfiles() {

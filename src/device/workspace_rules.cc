@@ -1,3 +1,4 @@
+// Evaluates the trees of workspace_trees.h for convolutions, and the closed formulas for all else.
 #include "device/workspace_rules.h"
 
 #include <span>

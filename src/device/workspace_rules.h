@@ -17,7 +17,7 @@ enum class ConvolutionPass : std::uint8_t { kForward, kDataGradient, kFilterGrad
 
 enum class ConvolutionType : std::uint8_t { kFloat16, kBFloat16, kFloat32, kFloat64, kInt8 };
 Bytes ItemSize(ConvolutionType type);
-// Nothing: cuDNN does not convolve such numbers.
+// nullopt where cuDNN does not convolve numbers of that type.
 std::optional<ConvolutionType> ConvolutionTypeOf(DType dtype);
 
 // One convolution; a transposed one is its data gradient. Spatial vectors are of one length, 1 to 3.
@@ -43,7 +43,7 @@ struct ConvolutionEngine {
 // In the order in which cuDNN's heuristics would offer them. Never empty; the last one takes no workspace.
 std::vector<ConvolutionEngine> ConvolutionEngines(const ConvolutionProblem& problem, const DeviceProfile& profile);
 
-// Of the first engine that the problem allows: what a framework without benchmarking takes.
+// The workspace of the first of these engines, which a framework that does not benchmark takes.
 Bytes ConvolutionWorkspace(const ConvolutionProblem& problem, const DeviceProfile& profile);
 
 // What batch norm takes: space for partial sums during a pass, and what it keeps from forward to backward.
@@ -69,8 +69,9 @@ struct RecurrentProblem {
   bool is_training = true;
 };
 Bytes RecurrentWorkspace(const RecurrentProblem& problem);
-// Kept from forward to backward.
+// What a training keeps from forward to backward.
 Bytes RecurrentReserve(const RecurrentProblem& problem);
+// The random states of cuDNN's dropout, one for each thread that the GPU holds.
 Bytes DropoutStates(const DeviceProfile& profile);
 
 // Probabilities of `classes` for `length` steps of `batch` sequences with labels of up to `longest_label`.

@@ -1,3 +1,5 @@
+// Runs a training of the graph's framework through an allocator and keeps its peaks. A job that does not fit runs again
+// on a device without a limit.
 #include "estimate/estimate.h"
 
 #include <numeric>
@@ -118,12 +120,12 @@ class Meter : public Sink {
 Bytes Moment::requested() const { return std::accumulate(by_category.begin(), by_category.end(), Bytes{0}); }
 
 Estimate EstimateTraining(const TrainingGraph& graph, const Options& options) {
-  const bool is_tensorflow = IsTensorflowGraph(graph);
+  const bool is_tensorflow = graph.framework == Framework::kTensorflow;
   const auto run = [&](const Options& options, Bytes capacity, bool& ran_out) {
     Meter meter(options, capacity, is_tensorflow ? TensorflowSystemReserve(options.gpu) : 0);
     if (is_tensorflow) {
       RunTensorflowTraining(graph, options.gpu, options.training, meter);
-    } else if (IsMxnetGraph(graph)) {
+    } else if (graph.framework == Framework::kMxnet) {
       RunMxnetTraining(graph, options.gpu, options.training, meter);
     } else {
       RunTraining(graph, options.gpu, options.training, meter);
@@ -136,7 +138,8 @@ Estimate EstimateTraining(const TrainingGraph& graph, const Options& options) {
   const bool fits = !ran_out;
   if (!fits) {
     Options roomy = options;
-    if (roomy.allocator.name == "bfc") roomy.allocator.name = "bfc-growth";  // it would take all of any device
+    // It would take all of any device.
+    if (roomy.allocator.model.name == "bfc") roomy.allocator = *alloc::ChooseAllocator("bfc-growth", "");
     result = run(roomy, kTooLarge, ran_out);
   }
   result.fits = fits;

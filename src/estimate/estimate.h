@@ -53,7 +53,7 @@ struct Timeline {
 
 struct Estimate {
   bool fits = true;
-  // Of a device that is large enough, where the job does not fit.
+  // Where the job does not fit, these are what it would take of a device that is large enough.
   Bytes peak_reserved = 0, peak_allocated = 0;
   Bytes context = 0;
   Bytes loaded_code = 0;  // kernels and library handles
@@ -66,6 +66,7 @@ struct Estimate {
   Bytes total() const { return peak_reserved + loaded_code + context; }
 };
 
+// The graph passes Check. That the training does not fit is an answer and not an error.
 Estimate EstimateTraining(const TrainingGraph& graph, const Options& options);
 
 }  // namespace ebbtide::estimate

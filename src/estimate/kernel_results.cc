@@ -1,3 +1,4 @@
+// A row for each kernel whose results are not made in the order of its schema.
 #include "estimate/kernel_results.h"
 
 #include <string_view>

@@ -17,6 +17,7 @@ std::optional<std::span<const std::size_t>> ResultOrder(const Op& op);
 // Parameters that a kernel wants in one piece, and torch therefore moves into one block: the weights of nn.LSTM and its
 // kin. Their gradients are one block as well. Empty for other ops.
 std::vector<TensorId> PackedParameters(const Op& op);
+// Whether the op is the backward of such a kernel, and makes the gradients of its parameters in one block.
 bool PacksGradients(const Op& op);
 
 }  // namespace ebbtide::estimate

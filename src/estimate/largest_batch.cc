@@ -1,3 +1,4 @@
+// Climbs to a batch that fails, then closes in by the line through two totals and by halves in turn.
 #include "estimate/largest_batch.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Gives every storage its path of module numbers and sorts by it.
 #include "estimate/model_order.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Goes through the forward ops with a stack of open calls, told by the names of layers.
 #include "estimate/module_calls.h"
 
 #include <algorithm>

@@ -174,9 +174,4 @@ MxnetPlan PlanMxnet(const TrainingGraph& graph, const MxnetPlanOptions& options)
   return Planner(graph, options).Plan();
 }
 
-bool IsMxnetGraph(const TrainingGraph& graph) {
-  return !graph.ops.empty() &&
-         std::all_of(graph.ops.begin(), graph.ops.end(), [](const Op& op) { return op.schema.starts_with(kPrefix); });
-}
-
 }  // namespace ebbtide::estimate

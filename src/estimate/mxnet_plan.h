@@ -20,10 +20,7 @@ struct MxnetPlan {
   Bytes total() const;       // what Executor.debug_str() calls allocated
 };
 
-// The graph passes Check and has MXNet's operators (Op::schema begins with "mxnet::").
+// The graph passes Check and is MXNet's.
 MxnetPlan PlanMxnet(const TrainingGraph& graph, const MxnetPlanOptions& options = {});
-
-// Whether its ops are MXNet's.
-bool IsMxnetGraph(const TrainingGraph& graph);
 
 }  // namespace ebbtide::estimate

@@ -1,3 +1,5 @@
+// What binding allocates, in its order: arguments with their gradients, the blocks of the static plan, then temporary
+// space as the first step grows it.
 #include "estimate/mxnet_training.h"
 
 #include <algorithm>

@@ -8,8 +8,8 @@
 
 namespace ebbtide::estimate {
 
-// Tells `sink` what it asks for, until it has ended or the sink has run out of memory. The graph has MXNet's operators
-// (IsMxnetGraph). Memory is planned before the first step, so that iterations after it ask for nothing.
+// Tells `sink` what it asks for, until it has ended or the sink has run out of memory. The graph is MXNet's.
+// Memory is planned before the first step, so that iterations after it ask for nothing.
 void RunMxnetTraining(const TrainingGraph& graph, const DeviceProfile& gpu, const TrainingOptions& options, Sink& sink);
 
 // The temporary space that all ops share: the most that one of them asks for, convolutions within the limit of their

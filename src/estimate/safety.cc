@@ -1,3 +1,4 @@
+// Tells from the graph whether blocks may vary, and adds the margins.
 #include "estimate/safety.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// The table from kinds of op to their rules, and the rules for layer norm, softmax and embedding.
 #include "estimate/scratch.h"
 
 #include <algorithm>

@@ -20,14 +20,14 @@ class ScratchList {
  public:
   using Place = std::size_t;
 
-  // When `results` of the op's results are there. Zero bytes are not taken. It lives as long as the op, unless
-  // released.
+  // Takes scratch memory when `results` of the op's results are there. It lives as long as the op, unless it is
+  // released. Zero bytes are not taken; their place may be released all the same.
   Place Take(std::size_t results, Bytes bytes) {
     if (bytes <= 0) return Scratch::kWholeOp;
     taken_.push_back({results, bytes, Scratch::kWholeOp, Scratch::kWholeOp});
     return taken_.size() - 1;
   }
-  // After what was taken so far, when `results` are there.
+  // Frees it after all that was taken so far, when `results` of the op's results are there.
   void Release(Place place, std::size_t results) {
     if (place == Scratch::kWholeOp) return;
     taken_[place].until_results = results;
@@ -48,7 +48,7 @@ void ConvolutionBackwardScratch(const ScratchQuery& query, ScratchList& scratch)
 
 // Partial results of reductions that several blocks share (scratch_reduction.cc).
 void ReductionScratch(const ScratchQuery& query, ScratchList& scratch);
-// Of a sum of `from` over `axes` (negative ones count from the end; none: all).
+// Adds what a sum of `from` over `axes` takes (negative axes count from the end; none: all).
 void AddReduction(const Tensor& from, const Dims& axes, const DeviceProfile& gpu, std::size_t after_results,
                   ScratchList& scratch);
 

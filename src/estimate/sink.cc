@@ -1,3 +1,4 @@
+// Kinds of storage as categories.
 #include "estimate/sink.h"
 
 namespace ebbtide::estimate {

@@ -1,3 +1,4 @@
+// Runs the executor's steps op by op, with what a convolution takes in cuDNN's layout, and keeps what outlives a step.
 #include "estimate/tensorflow_training.h"
 
 #include <algorithm>
@@ -10,8 +11,6 @@
 
 namespace ebbtide::estimate {
 namespace {
-
-constexpr std::string_view kPrefix = "tensorflow::";
 
 Bytes SizeOf(const Dims& shape, DType dtype) {
   return SaturatingMul(ElementCount(shape).value_or(kTooLarge), ItemSize(dtype));
@@ -156,11 +155,6 @@ class TensorMeter final : public Sink {
 };
 
 }  // namespace
-
-bool IsTensorflowGraph(const TrainingGraph& graph) {
-  return !graph.ops.empty() &&
-         std::all_of(graph.ops.begin(), graph.ops.end(), [](const Op& op) { return op.schema.starts_with(kPrefix); });
-}
 
 void RunTensorflowTraining(const TrainingGraph& graph, const DeviceProfile& gpu, const TrainingOptions& options,
                            Sink& sink) {

@@ -8,11 +8,8 @@
 
 namespace ebbtide::estimate {
 
-// Whether its ops are TensorFlow's.
-bool IsTensorflowGraph(const TrainingGraph& graph);
-
-// Tells `sink` what it asks for, until it has ended or the sink has run out of memory. The graph is one of
-// IsTensorflowGraph: its order is the executor's, and buffers that kernels hand on are tensors of one storage.
+// Tells `sink` what it asks for, until it has ended or the sink has run out of memory. The graph is
+// TensorFlow's: its order is the executor's, and buffers that kernels hand on are tensors of one storage.
 void RunTensorflowTraining(const TrainingGraph& graph, const DeviceProfile& gpu, const TrainingOptions& options,
                            Sink& sink);
 

@@ -1,3 +1,4 @@
+// Follows references as Python, autograd and the optimizer hold them, since each free happens when the last one goes.
 #include "estimate/training.h"
 
 #include <algorithm>
@@ -16,14 +17,6 @@
 namespace ebbtide::estimate {
 namespace {
 
-bool SaysMeta(const TrainingGraph& graph, const std::string& key, const std::string& value) {
-  const auto found = graph.meta.find(key);
-  return found != graph.meta.end() && found->second == value;
-}
-
-// Optimizers that make their state when they are made; the others do in their first update.
-bool MakesStateEarly(const TrainingGraph& graph) { return SaysMeta(graph, "optimizer", "adagrad"); }
-
 std::vector<Lifetime> LifetimesOf(const TrainingGraph& graph) {
   std::vector<Lifetime> lifetimes = ComputeLiveness(graph);
   HoldArguments(graph, lifetimes);
@@ -41,7 +34,6 @@ class Training {
         releases_(graph, lifetimes_),
         held_(graph.storages.size()),
         is_kept_(graph.storages.size()),
-        is_loss_in_model_(SaysMeta(graph, "loss", "model")),
         pack_(graph.storages.size()) {
     MarkKept();
     FindPacks();
@@ -49,7 +41,7 @@ class Training {
 
   void Run() {
     if (!AllocateModel()) return;
-    if (MakesStateEarly(graph_) && !AllocateKind(StorageKind::kOptimizerState)) return;
+    if (graph_.makes_state_early && !AllocateKind(StorageKind::kOptimizerState)) return;
     for (std::int64_t i = 0; i < options_.iterations; ++i) {
       sink_.BeginIteration(i);
       if (!Iterate()) return;
@@ -204,7 +196,7 @@ class Training {
   // that.
   bool IsBeforeReturn(OpId op) const {
     if (!op.valid() || graph_.op(op).phase != Phase::kForward) return false;
-    return is_loss_in_model_ || (returns_at_.valid() && op < returns_at_);
+    return graph_.loss_in_model || (returns_at_.valid() && op < returns_at_);
   }
 
   void FreeReplaced() {
@@ -326,9 +318,8 @@ class Training {
   Sink& sink_;
   const std::vector<Lifetime> lifetimes_;
   const Releases releases_;
-  std::vector<RequestId> held_;  // by storage
-  std::vector<bool> is_kept_;    // by storage
-  const bool is_loss_in_model_;
+  std::vector<RequestId> held_;                              // by storage
+  std::vector<bool> is_kept_;                                // by storage
   std::unordered_map<StorageId, StorageId> takes_place_of_;  // what the model returns, of what it returned before
   std::vector<StorageId> pack_;  // by storage: the first of those that share its block; invalid: none does
   std::unordered_map<StorageId, SharedBlock> blocks_;  // by their first

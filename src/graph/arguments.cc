@@ -1,3 +1,4 @@
+// Arguments are few, so they are looked for one by one.
 #include "graph/arguments.h"
 
 #include <numeric>

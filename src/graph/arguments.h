@@ -20,9 +20,10 @@ const T* ArgumentAs(const Op& op, std::string_view name) {
 // The tensor under that name; invalid if absent, None or not a tensor.
 TensorId TensorArgument(const Op& op, std::string_view name);
 
+// The integer under that name; `otherwise` if absent, None or not an integer.
 std::int64_t IntegerArgument(const Op& op, std::string_view name, std::int64_t otherwise);
 
-// Of permute, transpose and t, by axis of the result: the axis of the input that it was.
+// For permute, transpose and t over a tensor of `axes` axes: by axis of the result, the axis of the input that it was.
 Dims AxisOrder(const Op& op, std::size_t axes);
 
 }  // namespace ebbtide

@@ -1,3 +1,4 @@
+// Goes over storages, tensors and ops once each, and keeps what the laws about order and production need.
 #include "graph/check.h"
 
 #include <fmt/format.h>
@@ -11,6 +12,8 @@
 
 #include "base/json_text.h"
 #include "graph/cycle.h"
+#include "graph/head.h"
+#include "graph/names.h"
 #include "graph/place.h"
 #include "graph/shape.h"
 
@@ -128,6 +131,10 @@ Status Checker::CheckHeader() {
   for (const auto& [key, value] : graph_.meta) {
     EBB_RETURN_IF_ERROR(CheckText(key, "meta"));
     EBB_RETURN_IF_ERROR(CheckText(value, "meta"));
+  }
+  if (!HasOpsOf(graph_.framework, graph_)) {
+    return Fail("framework: expected {}'s operators alone (\"schema\" of every op), found others",
+                Name(graph_.framework));
   }
   for (std::size_t i = 0; i < graph_.scalars.size(); ++i) {
     if (!IsUtf8(graph_.scalars[i].name)) {

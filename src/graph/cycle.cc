@@ -1,3 +1,4 @@
+// Depth-first search over what ops need, with a stack of its own.
 #include "graph/cycle.h"
 
 #include <fmt/format.h>

@@ -13,11 +13,11 @@ struct Row {
   std::string_view name;
 };
 constexpr std::array kRows = {
-    Row{DType::kBool, 1, "bool"},          Row{DType::kUInt8, 1, "uint8"},
-    Row{DType::kInt8, 1, "int8"},          Row{DType::kInt16, 2, "int16"},
-    Row{DType::kInt32, 4, "int32"},        Row{DType::kInt64, 8, "int64"},
-    Row{DType::kFloat16, 2, "float16"},    Row{DType::kBFloat16, 2, "bfloat16"},
-    Row{DType::kFloat32, 4, "float32"},    Row{DType::kFloat64, 8, "float64"},
+    Row{DType::kBool, 1, "bool"},           Row{DType::kUInt8, 1, "uint8"},
+    Row{DType::kInt8, 1, "int8"},           Row{DType::kInt16, 2, "int16"},
+    Row{DType::kInt32, 4, "int32"},         Row{DType::kInt64, 8, "int64"},
+    Row{DType::kFloat16, 2, "float16"},     Row{DType::kBFloat16, 2, "bfloat16"},
+    Row{DType::kFloat32, 4, "float32"},     Row{DType::kFloat64, 8, "float64"},
     Row{DType::kComplex64, 8, "complex64"}, Row{DType::kComplex128, 16, "complex128"},
 };
 

@@ -25,7 +25,15 @@
 namespace ebbtide {
 
 // Names as in torch's MemTracker.
-enum class StorageKind : std::uint8_t { kParameter, kBuffer, kGradient, kOptimizerState, kInput, kActivation, kTemporary };
+enum class StorageKind : std::uint8_t {
+  kParameter,
+  kBuffer,
+  kGradient,
+  kOptimizerState,
+  kInput,
+  kActivation,
+  kTemporary
+};
 
 // What exists before the step and outlives it; nothing in the graph produces it.
 constexpr bool IsPersistent(StorageKind kind) {
@@ -33,14 +41,25 @@ constexpr bool IsPersistent(StorageKind kind) {
          kind == StorageKind::kInput;
 }
 
+// Whose runtime the step runs in: it decides in which order memory is asked for, and how storages are aligned.
+enum class Framework : std::uint8_t {
+  kNone,
+  kPytorch,
+  kMxnet,
+  kTensorflow
+};  // kNone: a step that others have measured
+
+// Tensors of a framework begin at multiples of 512 bytes; steps that others have measured are taken byte by byte.
+constexpr Bytes AlignmentOf(Framework framework) { return framework == Framework::kNone ? 1 : 512; }
+
 enum class Phase : std::uint8_t { kForward, kBackward, kUpdate };
 
 struct Storage {
   Bytes bytes = 0;
   StorageKind kind = StorageKind::kActivation;
-  std::string name;     // of a parameter, buffer or input: as the framework names it; else may be empty
-  OpId released_after;  // the op after which the last reference is dropped, where a reference outlives the last
-                        // use (a variable, a saved tensor). Invalid: the last use is the last reference.
+  std::string name;      // of a parameter, buffer or input: as the framework names it; else may be empty
+  OpId released_after;   // the op after which the last reference is dropped, where a reference outlives the last
+                         // use (a variable, a saved tensor). Invalid: the last use is the last reference.
   bool outside = false;  // lies in memory of the user's own, which no budget covers; persistent storages only
 
   bool operator==(const Storage&) const = default;
@@ -91,11 +110,11 @@ struct Op {
   std::vector<TensorId> mutated;  // those of `inputs` whose contents it changes
   std::string schema;             // "aten::convolution.default" where the op can be called; empty for built-in models
   std::vector<Argument> arguments;
-  std::int64_t flops = 0;         // multiplications and additions of matrix work, counted as torch's flop counter does
-  Bytes workspace = 0;            // scratch memory that lives during the op only
-  Nanos time = 0;                 // measured or modelled; 0: not known yet
-  bool random = false;            // draws from the random state
-  bool deterministic = true;      // the same inputs give the same bits
+  std::int64_t flops = 0;     // multiplications and additions of matrix work, counted as torch's flop counter does
+  Bytes workspace = 0;        // scratch memory that lives during the op only
+  Nanos time = 0;             // measured or modelled; 0: not known yet
+  bool random = false;        // draws from the random state
+  bool deterministic = true;  // the same inputs give the same bits
 
   bool operator==(const Op&) const = default;
 };
@@ -108,7 +127,10 @@ struct Scalar {
 
 struct TrainingGraph {
   std::string name;
-  std::map<std::string, std::string> meta;  // source, device, framework, optimizer, ...: for people and reports
+  Framework framework = Framework::kNone;
+  bool loss_in_model = false;      // the model computes the loss itself and returns it among its outputs
+  bool makes_state_early = false;  // the optimizer makes its state with itself (Adagrad), not in its first update
+  std::map<std::string, std::string> meta;  // source, device, optimizer, ...: shown to people; nothing is decided by it
   std::vector<Storage> storages;
   std::vector<Tensor> tensors;
   std::vector<Op> ops;

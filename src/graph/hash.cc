@@ -1,3 +1,4 @@
+// What goes into a graph's hash, and in which order: any change here makes plan files void.
 #include "graph/hash.h"
 
 #include <fmt/format.h>
@@ -10,7 +11,8 @@ void Fingerprint::Add(std::string_view text) {
 }
 
 void Fingerprint::Add(std::int64_t value) {
-  for (int i = 0; i < 8; ++i) state_ = (state_ ^ ((static_cast<std::uint64_t>(value) >> (8 * i)) & 0xff)) * 0x100000001b3u;
+  for (int i = 0; i < 8; ++i)
+    state_ = (state_ ^ ((static_cast<std::uint64_t>(value) >> (8 * i)) & 0xff)) * 0x100000001b3u;
 }
 
 std::string Fingerprint::Hex() const { return fmt::format("{:016x}", state_); }

@@ -19,7 +19,9 @@ class Fingerprint {
   std::uint64_t state_ = 0xcbf29ce484222325u;
 };
 
-// Of the storages, the tensors and the ops: what they are, not how long they take or what they are called.
+// Of the storages, the tensors and the ops: what they are, not how long they take or what they are called. The graph's
+// framework and the other fields of its head are left out: a file that has them and one of before them, which says the
+// same in `meta`, have the same hash, and plans for either go with both.
 std::string GraphHash(const TrainingGraph& graph);
 
 }  // namespace ebbtide

@@ -10,6 +10,7 @@
 #include "base/json_fields.h"
 #include "base/json_reader.h"
 #include "graph/check.h"
+#include "graph/head.h"
 #include "graph/json.h"
 #include "graph/names.h"
 #include "graph/shape.h"
@@ -30,12 +31,14 @@ class GraphParser {
   Result<TrainingGraph> Parse() {
     ParseRoot();
     in_.End();
+    CompleteHead();
     if (!in_.ok()) return tl::unexpected<Error>(in_.error());
     return std::move(graph_);
   }
 
  private:
   void ParseRoot();
+  void CompleteHead();
   void ParseMeta();
   Scalar ParseScalar();
   double ParseScalarValue();
@@ -80,6 +83,8 @@ class GraphParser {
 
   JsonReader in_;
   TrainingGraph graph_;
+  std::optional<Framework> framework_;
+  std::optional<bool> loss_in_model_, makes_state_early_;
   // Lists are collected here and leave it when their length is known: the graph holds no spare capacity.
   Dims dims_;
   std::vector<TensorId> ids_;
@@ -87,9 +92,23 @@ class GraphParser {
 };
 
 void GraphParser::ParseRoot() {
-  enum { kFormat, kVersion, kName, kMeta, kScalars, kStorages, kTensors, kOps, kOutputs };
-  static constexpr Field kFields[] = {{"format", true}, {"version", true}, {"name"}, {"meta"},   {"scalars"},
-                                      {"storages"},     {"tensors"},       {"ops"},  {"outputs"}};
+  enum {
+    kFormat,
+    kVersion,
+    kName,
+    kFramework,
+    kLossInModel,
+    kMakesStateEarly,
+    kMeta,
+    kScalars,
+    kStorages,
+    kTensors,
+    kOps,
+    kOutputs
+  };
+  static constexpr Field kFields[] = {{"format", true},  {"version", true},     {"name"}, {"framework"},
+                                      {"loss_in_model"}, {"makes_state_early"}, {"meta"}, {"scalars"},
+                                      {"storages"},      {"tensors"},           {"ops"},  {"outputs"}};
   JsonFields fields(in_, kFields);
   for (int field; (field = fields.Next()) >= 0;) {
     switch (field) {
@@ -106,6 +125,11 @@ void GraphParser::ParseRoot() {
         break;
       }
       case kName: graph_.name = in_.String(); break;
+      case kFramework:
+        framework_ = ParseEnum(FrameworkFromName, "\"none\", \"pytorch\", \"mxnet\" or \"tensorflow\"");
+        break;
+      case kLossInModel: loss_in_model_ = in_.Bool(); break;
+      case kMakesStateEarly: makes_state_early_ = in_.Bool(); break;
       case kMeta: ParseMeta(); break;
       case kScalars: ParseAll(graph_.scalars, &GraphParser::ParseScalar); break;
       case kStorages: ParseAll(graph_.storages, &GraphParser::ParseStorage); break;
@@ -114,6 +138,15 @@ void GraphParser::ParseRoot() {
       case kOutputs: graph_.outputs = ParseTensorIds(); break;
     }
   }
+}
+
+// Files of before these fields say the same in `meta`.
+void GraphParser::CompleteHead() {
+  if (!in_.ok()) return;
+  const GraphHead by_meta = HeadByMeta(graph_);
+  graph_.framework = framework_.value_or(by_meta.framework);
+  graph_.loss_in_model = loss_in_model_.value_or(by_meta.loss_in_model);
+  graph_.makes_state_early = makes_state_early_.value_or(by_meta.makes_state_early);
 }
 
 void GraphParser::ParseMeta() {

@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/json_text.h"
 #include "graph/check.h"
+#include "graph/head.h"
 #include "graph/json.h"
 #include "graph/names.h"
 #include "graph/shape.h"
@@ -183,6 +184,23 @@ void AppendOp(std::string& out, const Op& op) {
   object.Close();
 }
 
+// What a reader would not take from `meta`: files say no more than those of before these fields, where that will do.
+void AppendHead(std::string& out, const TrainingGraph& graph) {
+  const GraphHead by_meta = HeadByMeta(graph);
+  const auto key = [&](std::string_view name) -> std::string& {
+    out += ",\n  ";
+    AppendJsonString(out, name);
+    return out += ": ";
+  };
+  if (graph.framework != by_meta.framework) {
+    AppendJsonString(key("framework"), Name(graph.framework));
+  }
+  if (graph.loss_in_model != by_meta.loss_in_model) AppendBool(key("loss_in_model"), graph.loss_in_model);
+  if (graph.makes_state_early != by_meta.makes_state_early) {
+    AppendBool(key("makes_state_early"), graph.makes_state_early);
+  }
+}
+
 // The text in pieces: `flush` is called whenever a good part of it has come together, and may take it away.
 template <class Flush>
 void AppendGraph(std::string& out, const TrainingGraph& graph, Flush flush) {
@@ -204,6 +222,7 @@ void AppendGraph(std::string& out, const TrainingGraph& graph, Flush flush) {
     out += ",\n  \"name\": ";
     AppendJsonString(out, graph.name);
   }
+  AppendHead(out, graph);
   if (!graph.meta.empty()) {
     out += ",\n  \"meta\": ";
     ObjectText object(out);

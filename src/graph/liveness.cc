@@ -1,3 +1,4 @@
+// Lifetimes by one pass over the ops; live bytes as a running sum of what begins and ends.
 #include "graph/liveness.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Names from files are put in quotes where they could be mistaken.
 #include "graph/place.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Products and sums of sizes with a check at each step.
 #include "graph/shape.h"
 
 #include <algorithm>

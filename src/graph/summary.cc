@@ -1,3 +1,4 @@
+// Counts in one pass over the ops; only the largest storages are sorted.
 #include "graph/summary.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Elements from bytes, broadcasting, and arrays of equal elements kept as one.
 #include "model/array.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Walks the forward ops backwards and writes out the formulas of the gradient table, with the references and in-place
+// sums of autograd's engine.
 #include "model/backward.h"
 
 #include <algorithm>

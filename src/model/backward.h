@@ -1,4 +1,5 @@
-// From a forward pass to forward and backward: records, behind the forward ops, the ops that PyTorch's autograd would run.
+// From a forward pass to forward and backward: records, behind the forward ops, the ops that PyTorch's autograd would
+// run.
 #pragma once
 
 #include <string_view>

@@ -1,3 +1,4 @@
+// Appends storages, tensors and ops to the graph, and decides which tensors need gradients.
 #include "model/builder.h"
 
 #include <algorithm>
@@ -117,7 +118,8 @@ std::vector<TensorId> Builder::Call(std::string kind, Arguments arguments, std::
   bool needs_grad = OutputsNeedGrad(op);
   std::vector<TensorId> ids;
   for (OutputSpec& spec : outputs) {
-    graph_.storages.push_back({SaturatingMul(ElementCount(spec.shape), ItemSize(spec.dtype)), StorageKind::kTemporary, "", OpId()});
+    graph_.storages.push_back(
+        {SaturatingMul(ElementCount(spec.shape), ItemSize(spec.dtype)), StorageKind::kTemporary, "", OpId()});
     Dims stride = spec.stride.empty() ? ContiguousStride(spec.shape) : std::move(spec.stride);
     DType dtype = spec.dtype;
     TensorId id =
@@ -231,8 +233,8 @@ bool IsContiguous(const Tensor& tensor) {
 
 namespace {
 
-// Axes from the outermost to the innermost in memory, found as torch's iterator does: an axis that repeats (stride 0) is
-// neither before nor after another, hence an insertion sort, from the innermost axis.
+// Axes from the outermost to the innermost in memory, found as torch's iterator does: an axis that repeats (stride 0)
+// is neither before nor after another, hence an insertion sort, from the innermost axis.
 std::vector<std::size_t> MemoryOrder(const Tensor& tensor) {
   std::vector<std::size_t> order(tensor.shape.size());
   std::iota(order.rbegin(), order.rend(), 0);

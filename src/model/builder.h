@@ -1,5 +1,5 @@
 // Records ops into a TrainingGraph the way PyTorch would run them: tensors are shapes and strides, nothing is computed.
-// The ops themselves (ops/*.h) and the layers (nn.h) are functions over a Builder; the zoo and the file readers use
+// The ops themselves (ops.h) and the layers (nn.h) are functions over a Builder; the zoo and the file readers use
 // those. Differentiation (backward.h) goes on recording in the same Builder.
 #pragma once
 
@@ -32,7 +32,7 @@ struct CallOptions {
 
 using Arguments = std::vector<Argument>;
 
-// From tensors to those that take their place.
+// From tensors to the tensors that take their place.
 using TensorMap = std::unordered_map<TensorId, TensorId>;
 
 class Builder {
@@ -92,8 +92,8 @@ class Builder {
   TensorMap Repeat(std::size_t begin, std::size_t end);
   bool IsRecomputation(OpId op) const { return op.index() < recomputed_.size() && recomputed_[op.index()]; }
 
-  // ---- Sizes that a user may choose wrongly. The first complaint is kept, with the layer it arose in; recording goes on
-  // with sizes of at least one, and FinishStep (update_rules.h) returns the complaint in place of a graph.
+  // ---- Sizes that a user may choose wrongly. The first complaint is kept, with the layer it arose in; recording goes
+  // on with sizes of at least one, and FinishStep (update_rules.h) returns the complaint in place of a graph.
   void Fail(const std::string& message);
   const std::optional<Error>& error() const { return error_; }
 

@@ -1,3 +1,4 @@
+// Finds the blocks by the names of layers, and records each again when its backward first needs something of it.
 #include "model/checkpoint.h"
 
 #include <algorithm>

@@ -18,16 +18,17 @@ struct OpRange {
 // layer that the pattern matches, outermost first; for an empty pattern, within one that the model calls a block.
 std::vector<OpRange> CheckpointedBlocks(const Builder& builder, std::size_t begin = 0);
 
+// Runs blocks again while backward is recorded.
 class Recomputation {
  public:
-  // Of the forward ops from `begin` on.
+  // Looks for blocks among the forward ops from `begin` on. The builder outlives this object.
   Recomputation(Builder& builder, std::size_t begin);
 
-  // To be called around the backward of every forward op.
+  // To be called before and after the backward of every forward op is recorded.
   void Before(OpId node);
   void After(OpId node);
 
-  // What the backward of `node` reads in place of a tensor of its forward.
+  // What the backward of `node` reads in place of a tensor of its forward: that of the second run where there is one.
   TensorId Instead(OpId node, TensorId id) const;
 
  private:

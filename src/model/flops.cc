@@ -1,3 +1,4 @@
+// A formula for each kind of op that multiplies matrices.
 #include "model/flops.h"
 
 #include <string_view>

@@ -6,8 +6,8 @@
 //          a gradient that reads it is asked for. "-": the CPU does not use this op.
 //   cuda   the same for CUDA kernels; "=": as on the CPU.
 //   backward  statements `inputs = kernel(operands)`, separated by ';', in the order in which PyTorch runs them.
-//          `grad` is the gradient of the first output. Kernels of one element per element (mul, neg, ...) are computed in
-//          the shape of their operands and summed down to the input's; products have the shape of a product; any
+//          `grad` is the gradient of the first output. Kernels of one element per element (mul, neg, ...) are computed
+//          in the shape of their operands and summed down to the input's; products have the shape of a product; any
 //          other kernel yields tensors shaped like its targets. Functions on gradients that move no data:
 //            reshaped      grad in the shape of the input        transposed, unpermuted   the inverse view
 //            expanded      a reduced gradient spread out again    parts    one view per tensor of a list

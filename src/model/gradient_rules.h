@@ -1,5 +1,5 @@
-// The gradient rules: for every forward op, what PyTorch keeps for its backward and which kernels compute its gradients.
-// The table in gradient_rules.cc is the thing to read and to extend; this header is how backward.cc asks it.
+// The gradient rules: for every forward op, what PyTorch keeps for its backward and which kernels compute its
+// gradients. The table in gradient_rules.cc is the thing to read and to extend; this header is how backward.cc asks it.
 #pragma once
 
 #include <string>
@@ -24,9 +24,9 @@ struct GradientStatement {
 };
 
 struct GradientRule {
-  std::vector<std::string> cpu_saves;   // what the autograd node holds, by argument or result name
+  std::vector<std::string> cpu_saves;  // what the autograd node holds, by argument or result name
   std::vector<std::string> cuda_saves;
-  bool on_cpu = true, on_cuda = true;   // whether kernels of that device use the op at all
+  bool on_cpu = true, on_cuda = true;       // whether kernels of that device use the op at all
   std::vector<GradientStatement> backward;  // in execution order; empty: gradients stop here
 };
 

@@ -7,23 +7,13 @@
 #include "model/model.h"
 #include "model/mxnet/mxnet.h"
 #include "model/onnx/onnx.h"
+#include "model/source.h"
 #include "model/tensorflow/tensorflow.h"
 #include "model/timed/timed.h"
 #include "model/zoo/zoo.h"
 
 namespace ebbtide::model {
 namespace {
-
-enum class Source { kBuiltIn, kGraph, kLayers, kMxnet, kOnnx, kTensorflow, kUnknownFile };
-
-Source SourceOf(const std::string& model) {
-  if (mxnet::IsSymbolFile(model)) return Source::kMxnet;
-  if (model.ends_with(".json") || model.ends_with(".json.gz")) return Source::kGraph;
-  if (model.ends_with(".txt")) return Source::kLayers;
-  if (model.ends_with(".onnx")) return Source::kOnnx;
-  if (tensorflow::IsModelPath(model)) return Source::kTensorflow;
-  return model.find('/') == std::string::npos ? Source::kBuiltIn : Source::kUnknownFile;
-}
 
 std::vector<std::string> BuiltInNames() {
   std::vector<std::string> names;
@@ -49,25 +39,34 @@ std::vector<BuiltInModel> BuiltInModels() {
   return models;
 }
 
-Result<TrainingGraph> LoadModel(const std::string& model, const ModelOptions& options) {
-  const Source source = SourceOf(model);
-  if (options.framework == Framework::kMxnet && source != Source::kBuiltIn && source != Source::kMxnet)
+Status CheckFramework(const std::string& model, ModelSource source, Framework framework) {
+  if (source == ModelSource::kBuiltIn) return {};
+  if (framework == Framework::kMxnet && source != ModelSource::kMxnet) {
     return Fail("{}: --framework mxnet: expected a built-in model or an MXNet -symbol.json", model);
-  if (options.framework == Framework::kTensorflow && source != Source::kBuiltIn && source != Source::kTensorflow)
+  }
+  if (framework == Framework::kTensorflow && source != ModelSource::kTensorflow) {
     return Fail("{}: --framework tensorflow: expected a built-in model, a .pb or a SavedModel folder", model);
+  }
+  return {};
+}
+
+Result<TrainingGraph> LoadModel(const std::string& model, const ModelOptions& options) {
+  const ModelSource source = SourceOf(model);
+  EBB_RETURN_IF_ERROR(CheckFramework(model, source, options.framework));
   if (options.autocast && options.device != Device::kCuda) {
     return Fail("{}: --autocast: expected --device cuda, whose lists of operators it follows", model);
   }
   switch (source) {
-    case Source::kGraph: return ReadJson(model);
-    case Source::kLayers: return timed::ReadLayers(model);
-    case Source::kMxnet: return mxnet::ReadModel(model, options);
-    case Source::kOnnx: return onnx::ReadModel(model, options);
-    case Source::kTensorflow: return tensorflow::ReadModel(model, options);
-    case Source::kUnknownFile:
+    case ModelSource::kGraph: return ReadJson(model);
+    case ModelSource::kLayers: return timed::ReadLayers(model);
+    case ModelSource::kMxnet: return mxnet::ReadModel(model, options);
+    case ModelSource::kOnnx: return onnx::ReadModel(model, options);
+    case ModelSource::kTensorflow: return tensorflow::ReadModel(model, options);
+    case ModelSource::kUnknownFile:
       return Fail("{}: expected a file that ends in .onnx, .json, .json.gz, .txt or .pb, or a SavedModel folder",
                   model);
-    case Source::kBuiltIn: break;
+    case ModelSource::kScript: return Fail("{}: a function of a script is captured first (ebbtide capture)", model);
+    case ModelSource::kBuiltIn: break;
   }
   const zoo::Member* member = zoo::FindMember(model);
   if (member == nullptr) {

@@ -1,3 +1,4 @@
+// peft's default targets, and the ops of one adapter.
 #include "model/lora.h"
 
 #include <algorithm>

@@ -8,7 +8,7 @@
 
 namespace ebbtide::model {
 
-// As peft takes the name of a module: all of it, or what follows a dot.
+// Whether a pattern chooses a layer as peft has it: it matches the whole path, or what follows one of its dots.
 bool MatchesLayerOrItsEnd(const std::string& pattern, const std::string& layer);
 
 // Whether a linear layer of that path gets an adapter.

@@ -1,3 +1,4 @@
+// Makes the parameters of a layer, then records its op.
 #include "model/nn.h"
 
 #include "model/lora.h"
@@ -16,7 +17,8 @@ op::ConvOptions Resolve(const Conv& options, bool transposed) {
   return out;
 }
 
-TensorId Convolve(Builder& b, const std::string& name, TensorId x, std::int64_t channels, const Conv& options, bool transposed) {
+TensorId Convolve(Builder& b, const std::string& name, TensorId x, std::int64_t channels, const Conv& options,
+                  bool transposed) {
   auto layer = b.Enter(name);
   Dims kernel = options.kernel_shape.empty() ? Dims{options.kernel, options.kernel} : options.kernel_shape;
   std::int64_t in = b.dim(x, 1);

@@ -12,7 +12,7 @@ struct Conv {
   std::int64_t groups = 1;
   bool bias = true;
   std::int64_t dilation = 1;
-  Dims kernel_shape = {};   // where height and width differ; else {kernel, kernel}
+  Dims kernel_shape = {};  // where height and width differ; else {kernel, kernel}
   Dims padding_shape = {};
 };
 

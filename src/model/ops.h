@@ -13,7 +13,8 @@ namespace ebbtide::model::op {
 
 // ---- Element-wise (ops_pointwise.cc)
 // Any number of operands: self, other, third.
-TensorId Pointwise(Builder& b, const std::string& kind, const std::vector<TensorId>& operands, Arguments arguments = {});
+TensorId Pointwise(Builder& b, const std::string& kind, const std::vector<TensorId>& operands,
+                   Arguments arguments = {});
 TensorId Unary(Builder& b, const std::string& kind, TensorId x, Arguments arguments = {});
 TensorId UnaryInPlace(Builder& b, const std::string& kind, TensorId x, Arguments arguments = {});
 // An in-place op whose gradient needs its input: PyTorch keeps a copy made before.

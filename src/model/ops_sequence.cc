@@ -92,7 +92,8 @@ TensorId AttentionOnCuda(Builder& b, TensorId query, TensorId key, TensorId valu
                    {"scale", ScaleArgument(options)}},
                   {result, {{shape[0], shape[1], shape[2]}, DType::kFloat32}, {{2}, DType::kInt64}, seed}, random)[0];
   }
-  TensorId bias = AlignedBias(b, AdditiveMask(b, options.mask, result.dtype), {shape[0], shape[1], shape[2], b.dim(key, 2)});
+  TensorId bias =
+      AlignedBias(b, AdditiveMask(b, options.mask, result.dtype), {shape[0], shape[1], shape[2], b.dim(key, 2)});
   // Row statistics are kept for a multiple of 32 queries.
   std::int64_t rows = b.inference() ? 0 : (shape[2] + 31) / 32 * 32;
   return b.Call("_scaled_dot_product_efficient_attention",

@@ -49,7 +49,8 @@ Dims Reduced(const Dims& shape, const Dims& dims, bool keep_dims) {
   Dims out;
   int rank = static_cast<int>(shape.size());
   for (int i = 0; i < rank; ++i) {
-    bool reduce = dims.empty() || std::ranges::any_of(dims, [&](std::int64_t d) { return (d < 0 ? d + rank : d) == i; });
+    bool reduce =
+        dims.empty() || std::ranges::any_of(dims, [&](std::int64_t d) { return (d < 0 ? d + rank : d) == i; });
     if (!reduce) out.push_back(shape[i]);
     if (reduce && keep_dims) out.push_back(1);
   }
@@ -198,8 +199,8 @@ TensorId Cat(Builder& b, const std::vector<TensorId>& tensors, int dim) {
     Dims expected = shape;
     expected[axis] = b.shape(id)[axis];
     if (b.shape(id) != expected) {
-      b.Fail(fmt::format("cannot join tensors of shape [{}] and [{}] along axis {}", fmt::join(b.shape(tensors[0]), ", "),
-                         fmt::join(b.shape(id), ", "), axis));
+      b.Fail(fmt::format("cannot join tensors of shape [{}] and [{}] along axis {}",
+                         fmt::join(b.shape(tensors[0]), ", "), fmt::join(b.shape(id), ", "), axis));
     }
     shape[axis] += b.shape(id)[axis];
   }

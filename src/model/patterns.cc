@@ -1,3 +1,4 @@
+// Matches by fnmatch, and checks that each flag's patterns choose something, with the nearest names in the message.
 #include "model/patterns.h"
 
 #include <fnmatch.h>

@@ -17,8 +17,8 @@ bool Matches(const std::string& pattern, const std::string& path);
 // that matches a module chooses all that is in it.
 std::string_view MatchedPart(const std::string& pattern, std::string_view path);
 
-// Every pattern of the options has to choose something, and something has to be left to train. To be asked when the
-// forward pass is recorded.
+// Fails where a pattern of the options chooses nothing, or nothing is left to train. To be called once the forward pass
+// is recorded.
 Status CheckChoices(const Builder& builder);
 
 }  // namespace ebbtide::model

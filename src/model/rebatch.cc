@@ -1,3 +1,4 @@
+// Numbers every size of a graph by one fixed walk, and draws a line through each pair that differs.
 #include "model/rebatch.h"
 
 #include <cmath>
@@ -123,6 +124,7 @@ std::optional<std::string> FirstDifference(const TrainingGraph& a, const Trainin
   if (a.storages.size() != b.storages.size()) return "the number of storages";
   if (a.scalars != b.scalars) return "the scalars";
   if (a.outputs != b.outputs) return "the outputs";
+  if (a.framework != b.framework) return "the framework";
   for (const auto& [key, value] : a.meta) {
     const auto found = b.meta.find(key);
     if (found == b.meta.end() || !same(value, found->second)) return "meta." + key;

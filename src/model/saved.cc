@@ -1,3 +1,4 @@
+// Looks names of the gradient table up in a recorded op.
 #include "model/saved.h"
 
 #include <algorithm>

@@ -8,10 +8,11 @@
 
 namespace ebbtide::model {
 
-// The tensors behind a name of a gradient rule: outputs, arguments, or what the op noted. None: a number, or absent.
+// The tensors behind a name of a gradient rule: outputs, arguments, or what Builder::SaveForBackward noted. Empty where
+// the name stands for a number, or for nothing.
 std::vector<TensorId> TensorsNamed(const Builder& builder, OpId op, const std::string& name);
 
-// kOperands: tensors that are there before the op runs; kResults: what it makes, perhaps beside those.
+// kOperands: only tensors that are there before the op runs. kResults: also some that it makes.
 enum class Saves { kNothing, kOperands, kResults };
 Saves SavesOf(const Builder& builder, OpId op);
 

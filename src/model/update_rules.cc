@@ -156,7 +156,8 @@ void RunMulti(Builder& b, const std::vector<Statement>& statements, std::vector<
         specs.push_back({ShapeFor(parameter.shape, statement.result.shape), parameter.dtype});
       }
     }
-    std::vector<TensorId> results = b.Call("_foreach_" + statement.kernel, std::move(arguments), std::move(specs), options);
+    std::vector<TensorId> results =
+        b.Call("_foreach_" + statement.kernel, std::move(arguments), std::move(specs), options);
     for (std::size_t i = 0; i < results.size(); ++i) all[i][statement.result.name] = results[i];
   }
 }
@@ -290,6 +291,8 @@ Result<TrainingGraph> FinishStep(Builder builder, TensorId loss, const ModelOpti
     graph.storages[graph.tensor(id).storage.index()].released_after = OpId(graph.ops.size() - 1);
   }
   graph.outputs = {loss};
+  graph.framework = Framework::kPytorch;
+  graph.makes_state_early = !options.inference && options.optimizer == "adagrad";
   graph.meta["framework"] = "pytorch";
   graph.meta["optimizer"] = options.inference ? "none" : options.optimizer;
   if (options.autocast) graph.meta["autocast"] = Name(*options.autocast);

@@ -1,9 +1,11 @@
+// Doubles the batch up to one that no plan can run, halves between what fits and what fails, and then looks a little
+// above.
 #include "plan/largest_batch.h"
 
 #include <algorithm>
 #include <map>
 
-#include "plan/bound.h"
+#include "plan/bound/bound.h"
 
 namespace ebbtide::plan {
 namespace {
@@ -69,11 +71,11 @@ class Search {
     }
     // A search that only has to tell whether the batch can be run ends as soon as it can.
     SearchOptions search = options_.search;
-    bool enough = false;
+    bool is_settled = false;
     if (effort == Effort::kQuick) search.evaluations = options_.quick;
     if (effort != Effort::kBest) {
-      search.progress = [&](std::int64_t /*done*/, std::int64_t /*all*/, Nanos best) { enough = best <= limit; };
-      search.stop = [&] { return enough || (options_.search.stop && options_.search.stop()); };
+      search.progress = [&](std::int64_t /*done*/, std::int64_t /*all*/, Nanos best) { is_settled = best <= limit; };
+      search.stop = [&] { return is_settled || (options_.search.stop && options_.search.stop()); };
     }
     Planned planned = MakePlan(step->graph, problem, *options_.policy, search);
     if (planned.evaluations == 0) out.is_final = true;  // nothing was searched

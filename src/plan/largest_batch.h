@@ -20,7 +20,7 @@ using StepAt = std::function<Result<std::unique_ptr<BatchStep>>(std::int64_t bat
 struct BatchOptions {
   const Policy* policy = nullptr;
   double slowdown = 2;  // the time of an iteration is at most this many times the plain time of the same batch
-  sim::Link link;
+  Link link;
   Limits limits;
   SearchOptions search;                       // of a policy that searches, near the answer
   std::int64_t quick = 48;                    // its evaluations while the answer is still far

@@ -1,3 +1,4 @@
+// Asks a policy for schedules until one has addresses within the budget, and falls back on simpler rules.
 #include "plan/make_plan.h"
 
 #include <algorithm>
@@ -59,11 +60,14 @@ Planned MakePlan(const TrainingGraph& graph, const Problem& problem, const Polic
     PolicyResult result = policy.run({.graph = graph, .problem = asked, .search = options});
     out.stopped_early = result.stopped_early;
     out.evaluations += result.evaluations;
+    if (IsCancelled(problem)) return out;
     if (!result.schedule) break;
     Plan plan = Described(graph, problem, policy, Trimmed(problem, *std::move(result.schedule)));
-    const std::vector<Bytes> live = sim::StepBytes(workload, plan.schedule);
+    const IdVector<sim::StepId, Bytes> live = sim::StepBytes(workload, plan.schedule);
     const Bytes live_peak = live.empty() ? 0 : *std::ranges::max_element(live);
-    plan.peak = Place(workload, plan.schedule, std::min(problem.limits.budget, live_peak + live_peak / 500));
+    plan.peak =
+        Place(workload, plan.schedule, std::min(problem.limits.budget, live_peak + live_peak / 500), problem.cancelled);
+    if (IsCancelled(problem)) return out;
     if (plan.peak <= problem.limits.budget) {
       Finish(graph, problem, std::move(plan), out);
       return out;
@@ -78,13 +82,16 @@ Planned MakePlan(const TrainingGraph& graph, const Problem& problem, const Polic
   for (const Policy& other : Policies()) {
     if (workload.ops() > kLargeGraph || other.run == RunHome || other.run == RunExact) continue;
     Planned theirs = MakePlan(graph, problem, other, search);
+    if (IsCancelled(problem)) return {};
     if (!theirs.plan || (out.plan && out.plan->time <= theirs.plan->time)) continue;
     out.plan = std::move(theirs.plan);
     out.plan->policy = std::string(policy.name);
     out.outcome = std::move(theirs.outcome);
   }
   if (out.plan) return out;
-  Minimum minimum = FindMinimum(problem);
+  // Without regard to search.stop: whether there is a plan is not left to the clock.
+  Minimum minimum = FindMinimum(problem, problem.cancelled);
+  if (IsCancelled(problem)) return {};
   if (minimum.found > problem.limits.budget) return out;
   Plan plan = Described(graph, problem, policy, std::move(minimum.schedule));
   plan.peak = minimum.found;
@@ -92,7 +99,7 @@ Planned MakePlan(const TrainingGraph& graph, const Problem& problem, const Polic
   return out;
 }
 
-Minimum FindMinimum(const Problem& problem) {
+Minimum FindMinimum(const Problem& problem, const std::function<bool()>& stop) {
   Minimum out;
   const sim::Workload& workload = *problem.workload;
   out.floor = Floor(problem, &out.op);
@@ -115,17 +122,19 @@ Minimum FindMinimum(const Problem& problem) {
     return false;
   };
   Bytes low = out.floor - 1, high = problem.live.empty() ? 0 : *std::ranges::max_element(problem.live);
-  if (works(out.floor)) high = out.floor;
-  while (high - low > std::max<Bytes>(1, high / 1000)) {
+  const auto stopped = [&] { return stop && stop(); };
+  if (!stopped() && works(out.floor)) high = out.floor;
+  while (high - low > std::max<Bytes>(1, high / 1000) && !stopped()) {
     const Bytes middle = low + (high - low) / 2;
     (works(middle) ? high : low) = middle;
   }
   // The budget that works without addresses gives a schedule; where its addresses reach is what it takes.
   works(high);
+  if (IsCancelled(problem)) return out;
   Rollout rollout(trial, frugal, /*record=*/true);
   rollout.Run();
   out.schedule = Trimmed(problem, rollout.TakeSchedule());
-  out.found = Place(workload, out.schedule, high);
+  out.found = Place(workload, out.schedule, high, problem.cancelled);
   return out;
 }
 

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "plan/plan.h"
-#include "plan/policy.h"
+#include "plan/policies/policy.h"
 #include "sim/simulate.h"
 
 namespace ebbtide::plan {
@@ -17,7 +17,7 @@ struct Planned {
 };
 
 // The plan keeps the budget with its addresses: where they do not fit, the policy is asked for less.
-// The plan has passed Validate.
+// The plan has passed Validate. Where the problem is cancelled on the way there is none.
 Planned MakePlan(const TrainingGraph& graph, const Problem& problem, const Policy& policy, const SearchOptions& search);
 
 // The smallest budget for which the home policy's rules find a plan, and what no plan can do without.
@@ -27,7 +27,7 @@ struct Minimum {
   Bytes floor = 0;
   OpId op;  // the op that needs `floor`
 };
-// Does not depend on the budget of the problem.
-Minimum FindMinimum(const Problem& problem);
+// Does not depend on the budget of the problem. `stop`: ends the search early, with the smallest budget known by then.
+Minimum FindMinimum(const Problem& problem, const std::function<bool()>& stop = {});
 
 }  // namespace ebbtide::plan

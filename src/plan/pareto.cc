@@ -1,3 +1,4 @@
+// Plans for many budgets, which then share what they know.
 #include "plan/pareto.h"
 
 #include <algorithm>
@@ -5,7 +6,6 @@
 #include <exception>
 
 #include "base/parallel.h"
-#include "plan/bound.h"
 
 namespace ebbtide::plan {
 namespace {
@@ -30,7 +30,7 @@ ParetoPoint PlanFor(const TrainingGraph& graph, const Problem& problem, const Po
   Planned planned = MakePlan(graph, asked, policy, search);
   if (options.progress) options.progress(number, kShareOfSearch);
   if (planned.plan) point.planned = std::make_shared<const Planned>(std::move(planned));
-  if (options.bound) point.lower_bound = LowerBound(asked);
+  if (options.bound) point.lower_bound = LowerBound(asked, options.bound());
   if (options.progress) options.progress(number, 1);
   return point;
 }
@@ -75,6 +75,8 @@ std::vector<ParetoPoint> Pareto(const TrainingGraph& graph, const Problem& probl
   std::vector<ParetoPoint> points(budgets.size());
   std::vector<std::exception_ptr> faults(budgets.size());
   ForEachIndex(budgets.size(), options.threads, [&](std::size_t i) {
+    points[i].budget = budgets[i];
+    if (IsCancelled(problem)) return;
     try {
       points[i] = PlanFor(graph, problem, policy, budgets[i], options, i);
     } catch (...) {

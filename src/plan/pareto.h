@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "plan/bound/bound.h"
 #include "plan/make_plan.h"
 
 namespace ebbtide::plan {
@@ -23,7 +24,7 @@ std::vector<Bytes> ParetoBudgets(Bytes plain_peak, Bytes minimum);
 struct ParetoOptions {
   std::function<SearchOptions()> search;  // of each plan, called when its search begins
   int threads = 1;                        // budgets are planned side by side; the plans do not depend on it
-  bool bound = true;
+  std::function<BoundOptions()> bound;    // of each lower bound, called when its work begins; empty: none is wanted
   // `share` of the work on the budget of that number is done. Called from several threads.
   std::function<void(std::size_t number, double share)> progress;
 };

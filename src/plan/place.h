@@ -1,12 +1,17 @@
 // Addresses for a schedule: every stay and every workspace gets its place in one block of device memory.
 #pragma once
 
+#include <functional>
+
 #include "sim/schedule.h"
 #include "sim/workload.h"
 
 namespace ebbtide::plan {
 
-// One past the highest address. Deterministic. `enough`: no lower height is looked for.
-Bytes Place(const sim::Workload& workload, sim::Schedule& schedule, Bytes enough);
+// Gives the schedule addresses, the same each time, and returns its height: one past the highest of them. A packing no
+// higher than `height_limit` is taken as it is; a lower one is not looked for. Where none is found, the height is above
+// the limit. Once `cancelled` says so, it returns soon and the addresses mean nothing.
+Bytes Place(const sim::Workload& workload, sim::Schedule& schedule, Bytes height_limit,
+            const std::function<bool()>& cancelled = {});
 
 }  // namespace ebbtide::plan

@@ -15,14 +15,14 @@ struct Plan {
   std::string policy;      // who made it
   std::string gpu;         // whose op times it was made with; empty: the graph brought its own
   Bytes budget = 0;
-  Bytes alignment = 512;   // of every address; sizes are rounded up to it
-  sim::Link link;
+  Bytes alignment = 512;  // of every address; sizes are rounded up to it
+  Link link;
   sim::Schedule schedule;
 
   // ---- Predicted
   Nanos time = 0;
-  Bytes peak = 0;          // one past the highest address in use: fragmentation included
-  Nanos plain_time = 0;    // of the step without a plan
+  Bytes peak = 0;        // one past the highest address in use: fragmentation included
+  Nanos plain_time = 0;  // of the step without a plan
   Bytes plain_peak = 0;
 };
 

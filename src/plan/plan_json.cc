@@ -13,8 +13,7 @@ namespace {
 
 using sim::Begin;
 using sim::End;
-using sim::Index;
-
+using sim::StepId;
 constexpr std::string_view kFormat = "ebbtide.plan";
 constexpr std::int64_t kVersion = 1;
 constexpr std::int64_t kMost = 0x7fffffff;
@@ -23,10 +22,10 @@ constexpr std::array<std::string_view, 4> kBegins{"present", "compute", "copy-in
 constexpr std::array<std::string_view, 4> kEnds{"free", "drop", "copy-out", "stays"};
 
 // The places of recomputations: (step, op). All other steps are the graph's ops in their order.
-std::vector<std::pair<Index, Index>> Recomputations(const std::vector<Index>& steps) {
-  std::vector<std::pair<Index, Index>> out;
-  Index next = 0;
-  for (Index k = 0; k < steps.size(); ++k) {
+std::vector<std::pair<StepId, OpId>> Recomputations(const IdVector<StepId, OpId>& steps) {
+  std::vector<std::pair<StepId, OpId>> out;
+  OpId next(0);
+  for (const StepId k : steps.ids()) {
     if (steps[k] == next) {
       ++next;
     } else {
@@ -34,6 +33,12 @@ std::vector<std::pair<Index, Index>> Recomputations(const std::vector<Index>& st
     }
   }
   return out;
+}
+
+// The number is known to be one that an id can have.
+template <class IdType>
+IdType IdOf(std::int64_t number) {
+  return IdType(static_cast<std::size_t>(number));
 }
 
 template <class Values>
@@ -70,14 +75,30 @@ class Parser {
 
  private:
   void ReadFields() {
-    constexpr std::array<JsonFields::Field, 18> fields{{{"format", true}, {"version", true}, {"graph", true}, {"graph_hash", true},
-        {"policy", true}, {"gpu", true}, {"budget_bytes", true}, {"alignment", true}, {"to_device_bandwidth", true},
-        {"to_host_bandwidth", true}, {"copy_latency_ns", true}, {"predicted", true}, {"ops", true}, {"recompute", true},
-        {"stays", true}, {"workspaces", true}, {"columns", false}, {"checksum", true}}};
+    constexpr std::array<JsonFields::Field, 18> fields{{{"format", true},
+                                                        {"version", true},
+                                                        {"graph", true},
+                                                        {"graph_hash", true},
+                                                        {"policy", true},
+                                                        {"gpu", true},
+                                                        {"budget_bytes", true},
+                                                        {"alignment", true},
+                                                        {"to_device_bandwidth", true},
+                                                        {"to_host_bandwidth", true},
+                                                        {"copy_latency_ns", true},
+                                                        {"predicted", true},
+                                                        {"ops", true},
+                                                        {"recompute", true},
+                                                        {"stays", true},
+                                                        {"workspaces", true},
+                                                        {"columns", false},
+                                                        {"checksum", true}}};
     JsonFields object(in_, fields, "a plan");
     for (int field; (field = object.Next()) >= 0;) {
       switch (field) {
-        case 0: if (in_.String() != kFormat) in_.FailLast("\"ebbtide.plan\""); break;
+        case 0:
+          if (in_.String() != kFormat) in_.FailLast("\"ebbtide.plan\"");
+          break;
         case 1: in_.Integer("version 1", kVersion, kVersion); break;
         case 2: plan_.graph_name = in_.String(); break;
         case 3: plan_.graph_hash = in_.String(); break;
@@ -109,7 +130,8 @@ class Parser {
   }
 
   void ReadPredicted() {
-    constexpr std::array<JsonFields::Field, 4> fields{{{"time_ns", true}, {"peak_bytes", true}, {"plain_time_ns", true}, {"plain_peak_bytes", true}}};
+    constexpr std::array<JsonFields::Field, 4> fields{
+        {{"time_ns", true}, {"peak_bytes", true}, {"plain_time_ns", true}, {"plain_peak_bytes", true}}};
     JsonFields object(in_, fields);
     for (int field; (field = object.Next()) >= 0;) {
       const std::int64_t value = in_.Integer("a count", 0, kTooLarge);
@@ -117,15 +139,13 @@ class Parser {
     }
   }
 
-  Index Small(std::string_view what) { return static_cast<Index>(in_.Integer(what, 0, kMost)); }
-
   void ReadRecomputations() {
     in_.BeginList();
     while (in_.NextItem()) {
       std::array<std::int64_t, 2> row{};
       ReadRow(row, "[step, op]");
       if (row[0] < 0 || row[0] > kMost || row[1] < 0 || row[1] > kMost) in_.FailLast("[step, op]");
-      recomputations_.emplace_back(static_cast<Index>(row[0]), static_cast<Index>(row[1]));
+      recomputations_.emplace_back(IdOf<StepId>(row[0]), IdOf<OpId>(row[1]));
     }
   }
 
@@ -149,11 +169,17 @@ class Parser {
       for (const std::size_t i : {0, 1, 2, 5, 6}) {
         if (row[i] < 0 || row[i] > kMost) in_.FailLast("a stay: 8 numbers as `columns` has them");
       }
-      if (row[3] < 0 || row[3] > 3 || row[4] < 0 || row[4] > 3) in_.FailLast("a stay that begins and ends in a known way");
+      if (row[3] < 0 || row[3] > 3 || row[4] < 0 || row[4] > 3)
+        in_.FailLast("a stay that begins and ends in a known way");
       if (!in_.ok()) return;
-      plan_.schedule.stays.push_back({.storage = static_cast<Index>(row[0]), .from = static_cast<Index>(row[1]),
-          .to = static_cast<Index>(row[2]), .begin = static_cast<Begin>(row[3]), .end = static_cast<End>(row[4]),
-          .leave = static_cast<Index>(row[5]), .turn = static_cast<Index>(row[6]), .address = row[7]});
+      plan_.schedule.stays.push_back({.storage = IdOf<StorageId>(row[0]),
+                                      .from = IdOf<StepId>(row[1]),
+                                      .to = IdOf<StepId>(row[2]),
+                                      .begin = static_cast<Begin>(row[3]),
+                                      .end = static_cast<End>(row[4]),
+                                      .leave = IdOf<StepId>(row[5]),
+                                      .turn = static_cast<std::uint32_t>(row[6]),
+                                      .address = row[7]});
     }
   }
 
@@ -173,24 +199,26 @@ class Parser {
 
   void BuildSteps() {
     const std::size_t count = static_cast<std::size_t>(ops_) + recomputations_.size();
-    Index next = 0;
+    OpId next(0);
     auto again = recomputations_.begin();
     // The file only has the number of ops. A plan says more than this about each, so that a short one claims no memory.
-    if (count > kMostStepsPerByte * size_) return in_.FailWith(fmt::format("ops: expected at most {} for so short a plan", kMostStepsPerByte * size_));
-    for (std::size_t k = 0; k < count; ++k) {
+    if (count > kMostStepsPerByte * size_)
+      return in_.FailWith(fmt::format("ops: expected at most {} for so short a plan", kMostStepsPerByte * size_));
+    for (const StepId k : Ids<StepId>(count)) {
       if (again != recomputations_.end() && again->first == k) {
         plan_.schedule.steps.push_back(again++->second);
       } else {
-        plan_.schedule.steps.push_back(next++);
+        plan_.schedule.steps.push_back(std::exchange(next, next.Next()));
       }
     }
-    if (again != recomputations_.end() || next != static_cast<Index>(ops_)) {
+    if (again != recomputations_.end() || next != IdOf<OpId>(ops_)) {
       return in_.FailWith("recompute: expected steps in their order, each once");
     }
     plan_.schedule.workspace_address.assign(count, -1);
     for (const auto& [step, address] : workspaces_) {
-      if (step < 0 || static_cast<std::size_t>(step) >= count) return in_.FailWith("workspaces: expected steps of the plan");
-      plan_.schedule.workspace_address[static_cast<std::size_t>(step)] = address;
+      if (step < 0 || static_cast<std::size_t>(step) >= count)
+        return in_.FailWith("workspaces: expected steps of the plan");
+      plan_.schedule.workspace_address[IdOf<StepId>(step)] = address;
     }
   }
 
@@ -199,7 +227,7 @@ class Parser {
   const std::string& place_;
   Plan plan_;
   std::int64_t ops_ = 0;
-  std::vector<std::pair<Index, Index>> recomputations_;
+  std::vector<std::pair<StepId, OpId>> recomputations_;
   std::vector<std::pair<std::int64_t, Bytes>> workspaces_;
 };
 
@@ -220,33 +248,36 @@ std::string PlanJson(const Plan& plan) {
   key("to_host_bandwidth"), AppendJsonDouble(out, plan.link.to_host);
   number("copy_latency_ns", plan.link.latency);
   key("predicted");
-  out += fmt::format("{{\"time_ns\": {}, \"peak_bytes\": {}, \"plain_time_ns\": {}, \"plain_peak_bytes\": {}}}", plan.time, plan.peak,
-                     plan.plain_time, plan.plain_peak);
+  out += fmt::format("{{\"time_ns\": {}, \"peak_bytes\": {}, \"plain_time_ns\": {}, \"plain_peak_bytes\": {}}}",
+                     plan.time, plan.peak, plan.plain_time, plan.plain_peak);
   const auto again = Recomputations(plan.schedule.steps);
   number("ops", static_cast<std::int64_t>(plan.schedule.steps.size() - again.size()));
   key("recompute"), out += '[';
   for (std::size_t i = 0; i < again.size(); ++i) {
     if (i > 0) out += ',';
-    AppendRow(out, std::array{again[i].first, again[i].second});
+    AppendRow(out, std::array{again[i].first.value, again[i].second.value});
   }
   out += ']';
   key("columns");
-  out += fmt::format("[\"storage\", \"from step\", \"to step\", \"begin: {}\", \"end: {}\", \"leaves at step\", \"turn\", \"address\"]",
-                     fmt::join(kBegins, "|"), fmt::join(kEnds, "|"));
+  out += fmt::format(
+      "[\"storage\", \"from step\", \"to step\", \"begin: {}\", \"end: {}\", \"leaves at step\", \"turn\", "
+      "\"address\"]",
+      fmt::join(kBegins, "|"), fmt::join(kEnds, "|"));
   key("stays"), out += '[';
-  for (std::size_t i = 0; i < plan.schedule.stays.size(); ++i) {
+  for (const sim::StayId i : plan.schedule.stays.ids()) {
     const sim::Stay& stay = plan.schedule.stays[i];
-    out += i > 0 ? ",\n    " : "\n    ";
-    AppendRow(out, std::array<std::int64_t, 8>{stay.storage, stay.from, stay.to, static_cast<std::int64_t>(stay.begin),
-                                               static_cast<std::int64_t>(stay.end), stay.leave, stay.turn, stay.address});
+    out += i > sim::StayId(0) ? ",\n    " : "\n    ";
+    AppendRow(out, std::array<std::int64_t, 8>{
+                       stay.storage.value, stay.from.value, stay.to.value, static_cast<std::int64_t>(stay.begin),
+                       static_cast<std::int64_t>(stay.end), stay.leave.value, stay.turn, stay.address});
   }
   out += "\n  ]";
   key("workspaces"), out += '[';
   bool first = true;
-  for (std::size_t k = 0; k < plan.schedule.workspace_address.size(); ++k) {
+  for (const StepId k : plan.schedule.workspace_address.ids()) {
     if (plan.schedule.workspace_address[k] < 0) continue;
     if (!std::exchange(first, false)) out += ',';
-    AppendRow(out, std::array<std::int64_t, 2>{static_cast<std::int64_t>(k), plan.schedule.workspace_address[k]});
+    AppendRow(out, std::array<std::int64_t, 2>{k.value, plan.schedule.workspace_address[k]});
   }
   out += "],";
   const std::string checksum = ChecksumOf(out);

@@ -1,14 +1,13 @@
 // What a planner is given, and what follows from it for every plan.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "sim/schedule.h"
 #include "sim/workload.h"
 
 namespace ebbtide::plan {
-
-using sim::Index;
 
 // Ops above which whatever takes more than about linear time is left out.
 inline constexpr std::size_t kLargeGraph = 20'000;
@@ -23,30 +22,35 @@ struct Limits {
 
 struct Problem {
   const sim::Workload* workload = nullptr;
-  sim::Link link;
+  Link link;
   Limits limits;
+  // True: nobody wants the answer any more. Whatever works on the problem then returns soon, and what it returns means
+  // nothing. Asked often, from several threads; once true, always true. Empty: never.
+  std::function<bool()> cancelled;
 
   // ---- Derived
-  std::vector<Nanos> clock;        // by op, and one more: when it begins in the plain step
-  std::vector<Nanos> again;        // by storage: time of the ops of its recipe; 0 where there is none
-  std::vector<float> value;        // by storage: log2 of the time per byte to make it again; large where that cannot be
-  std::vector<Bytes> needed;       // by op: its needs, births and workspace, which must be there at once
-  std::vector<Bytes> live;         // by op: what lives while it runs when each storage goes with its last use
-  std::vector<Bytes> before;       // by op: what of that is there before it runs
-  std::vector<Index> longest_gap;  // by storage: the use that ends its longest time without one; kNone: there is none
-  sim::Lists neighbours;           // by storage: those its recipe needs and those whose recipes need it, not of the
-                                   // state that is there throughout
+  IdVector<OpId, Nanos> clock;            // when it begins in the plain step; one more, for the end
+  IdVector<StorageId, Nanos> again;       // time of the ops of its recipe; 0 where there is none
+  IdVector<StorageId, float> value;       // log2 of the time per byte to make it again; large where that cannot be
+  IdVector<OpId, Bytes> needed;           // its needs, births and workspace, which must be there at once
+  IdVector<OpId, Bytes> live;             // what lives while it runs when each storage goes with its last use
+  IdVector<OpId, Bytes> before;           // what of that is there before it runs
+  IdVector<StorageId, OpId> longest_gap;  // the use that ends its longest time without one; none: there is none
+  // Those its recipe needs and those whose recipes need it, without the state that is there throughout.
+  sim::Lists<StorageId, StorageId> neighbours;
 };
 
-Problem MakeProblem(const sim::Workload& workload, const sim::Link& link, const Limits& limits);
+Problem MakeProblem(const sim::Workload& workload, const Link& link, const Limits& limits);
 
 // No plan needs less: the largest op with what it touches, beside what can neither be moved nor made again.
 // `op`, where it is given: the op that needs it.
 Bytes Floor(const Problem& problem, OpId* op = nullptr);
 
+inline bool IsCancelled(const Problem& problem) { return problem.cancelled && problem.cancelled(); }
+
 // Whether it is state that may go to the host for a while.
-inline bool IsMovableState(const Problem& problem, Index s) {
-  return problem.limits.may_swap && problem.limits.may_move_state && problem.workload->born[s] == sim::kNone;
+inline bool IsMovableState(const Problem& problem, StorageId s) {
+  return problem.limits.may_swap && problem.limits.may_move_state && problem.workload->IsState(s);
 }
 
 }  // namespace ebbtide::plan

@@ -10,8 +10,8 @@ namespace ebbtide::plan {
 
 struct ValidateOptions {
   Bytes budget = 0;
-  Bytes alignment = 512;         // sizes are rounded up to it, addresses are multiples of it
-  bool needs_addresses = true;   // every stay and workspace is placed
+  Bytes alignment = 512;        // sizes are rounded up to it, addresses are multiples of it
+  bool needs_addresses = true;  // every stay and workspace is placed
 };
 
 // The first thing that is wrong, in one line.

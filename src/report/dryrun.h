@@ -11,7 +11,7 @@
 #include "base/units.h"
 #include "report/json.h"
 #include "report/memory_timeline.h"
-#include "report/terminal.h"
+#include "report/text/terminal.h"
 
 namespace ebbtide::report {
 
@@ -75,7 +75,7 @@ struct Dryrun {
 // Python module. Files that cannot be read are left out, as their process may have been killed while it wrote.
 std::vector<DryrunProcess> ReadProcesses(const std::string& folder);
 
-// "step 2, train.py:31": what is known of it.
+// "step 2, train.py:31", or the part of it that is known.
 std::string PlaceOf(std::optional<std::int64_t> step, const std::string& line);
 
 // The main process's memory over time, with the figures of the run; it must have one.

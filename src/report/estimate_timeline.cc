@@ -1,8 +1,9 @@
 // A prediction as a timeline.
+#include "report/estimate_timeline.h"
+
 #include <fmt/format.h>
 
-#include "report/estimate.h"
-#include "report/text.h"
+#include "report/text/text.h"
 
 namespace ebbtide::report {
 namespace {
@@ -64,12 +65,12 @@ std::string PlaceText(const estimate::Moment& moment, const TrainingGraph& graph
   return place;
 }
 
-MemoryTimeline EstimateTimeline(const Prediction& prediction) {
+MemoryTimeline EstimateTimeline(const jobs::EstimateResult& prediction) {
   const estimate::Estimate& estimate = prediction.estimate;
   const TrainingGraph& graph = *prediction.graph;
   MemoryTimeline timeline;
   timeline.title = prediction.model;
-  timeline.subtitle = "predicted for " + prediction.gpu->name;
+  timeline.subtitle = "predicted for " + prediction.options.gpu.name;
   timeline.predicted = true;
   timeline.capacity = estimate.capacity;
   timeline.context = estimate.context + estimate.loaded_code;
@@ -102,7 +103,7 @@ MemoryTimeline EstimateTimeline(const Prediction& prediction) {
   }
   if (!estimate.fits) {
     timeline.failures.push_back(fmt::format("does not fit {}: it lacks {}; shown is a device that is large enough",
-                                            prediction.gpu->name, FormatBytes(LackOf(estimate))));
+                                            prediction.options.gpu.name, FormatBytes(prediction.lacks)));
   }
   return timeline;
 }

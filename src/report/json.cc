@@ -1,3 +1,4 @@
+// The head that all results have, and how they are printed.
 #include "report/json.h"
 
 namespace ebbtide::report {

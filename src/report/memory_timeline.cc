@@ -1,3 +1,4 @@
+// Reads the file that the Python module writes, and samples a timeline by one sweep over its events.
 #include "report/memory_timeline.h"
 
 #include <algorithm>

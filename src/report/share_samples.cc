@@ -1,3 +1,4 @@
+// Goes through the points of memory over time once.
 #include "report/share_samples.h"
 
 #include <algorithm>

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "share/mix.h"
+#include "share/scheduler/arrange.h"
 
 namespace ebbtide::report {
 

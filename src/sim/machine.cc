@@ -1,3 +1,4 @@
+// The clocks and bytes of a device that a planner drives, and the schedule that comes about.
 #include "sim/machine.h"
 
 #include <algorithm>
@@ -16,37 +17,37 @@ Machine::Machine(const Workload& workload, const Link& link, bool record)
       host_ready_(workload.storages()),
       arrival_(workload.storages()),
       open_(record ? workload.storages() : 0) {
-  for (Index s = 0; s < workload.storages(); ++s) {
-    if (workload.born[s] == kNone) BeginStay(s, Begin::kPresent);
+  for (const StorageId s : workload.storage_ids()) {
+    if (workload.IsState(s)) BeginStay(s, Begin::kPresent);
   }
 }
 
-void Machine::BeginStay(Index s, Begin begin) {
+void Machine::BeginStay(StorageId s, Begin begin) {
   assert(!on_device_[s]);
   on_device_[s] = true;
   used_ += workload_->bytes[s];
-  if (record_) open_[s] = {.storage = s, .from = steps_run_, .to = 0, .begin = begin, .end = End::kFree, .leave = 0};
+  if (record_) open_[s] = {.storage = s, .from = next_step_, .begin = begin, .end = End::kFree};
 }
 
-void Machine::EndStay(Index s, End end) {
+void Machine::EndStay(StorageId s, End end) {
   assert(on_device_[s]);
   on_device_[s] = false;
   used_ -= workload_->bytes[s];
   if (!record_) return;
-  open_[s].to = steps_run_;
+  open_[s].to = next_step_;
   open_[s].end = end;
   schedule_.stays.push_back(open_[s]);
 }
 
-void Machine::ForgetHostCopy(Index s) {
+void Machine::ForgetHostCopy(StorageId s) {
   if (!on_host_[s]) return;
   on_host_[s] = false;
   host_used_ -= workload_->bytes[s];
 }
 
-Bytes Machine::RoomFor(Index op, bool again) const {
+Bytes Machine::RoomFor(OpId op, bool again) const {
   Bytes room = workload_->workspace[op];
-  for (const Index s : workload_->births[op]) {
+  for (const StorageId s : workload_->births[op]) {
     if (again || !on_device_[s]) room += workload_->bytes[s];
   }
   return room;
@@ -54,56 +55,57 @@ Bytes Machine::RoomFor(Index op, bool again) const {
 
 void Machine::QueueComing() {
   if (coming_.empty()) return;
-  std::ranges::sort(coming_);
+  std::ranges::sort(coming_, {},
+                    [](const Coming& coming) { return std::pair(NoneLast(coming.next_need), coming.storage); });
   for (const Coming& coming : coming_) {
-    const Index s = coming.storage;
+    const StorageId s = coming.storage;
     arrival_[s] = in_free_ = std::max(in_free_, now_) + link_.TimeIn(workload_->bytes[s]);
   }
   coming_.clear();
 }
 
-void Machine::Run(Index op, bool again) {
+void Machine::Run(OpId op, bool again) {
   QueueComing();
-  for (const Index s : workload_->needs[op]) {
+  for (const StorageId s : workload_->needs[op]) {
     assert(on_device_[s]);
     now_ = std::max(now_, arrival_[s]);
     settled_[s] = true;
   }
-  for (const Index s : workload_->births[op]) {
+  for (const StorageId s : workload_->births[op]) {
     if (!on_device_[s]) BeginStay(s, again ? Begin::kRecompute : Begin::kCompute);
   }
   // A change that is only repeated leaves what the host has as it is.
   if (!again) {
-    for (const Index s : workload_->changes[op]) ForgetHostCopy(s);
+    for (const StorageId s : workload_->changes[op]) ForgetHostCopy(s);
   }
   if (record_) schedule_.steps.push_back(op);
-  ++steps_run_;
+  ++next_step_;
   now_ += workload_->time[op];
   step_end_ = now_;
 }
 
-void Machine::Drop(Index s, End end) {
+void Machine::Drop(StorageId s, End end) {
   EndStay(s, end);
   if (end == End::kFree) ForgetHostCopy(s);
 }
 
-void Machine::BeginCopyOut(Index s) {
+void Machine::BeginCopyOut(StorageId s) {
   assert(on_device_[s] && !on_host_[s]);
   on_host_[s] = true;
   host_used_ += workload_->bytes[s];
   host_peak_ = std::max(host_peak_, host_used_);
   host_ready_[s] = out_free_ = std::max(out_free_, step_end_) + link_.TimeOut(workload_->bytes[s]);
-  if (record_) open_[s].leave = steps_run_, open_[s].turn = copies_out_++, open_[s].end = End::kCopyOut;
+  if (record_) open_[s].leave = next_step_, open_[s].turn = copies_out_++, open_[s].end = End::kCopyOut;
 }
 
-void Machine::FinishCopyOut(Index s) {
+void Machine::FinishCopyOut(StorageId s) {
   assert(on_host_[s]);
   now_ = std::max(now_, host_ready_[s]);
   // A stay that began by a copy-in and changed nothing has its copy on the host already.
   EndStay(s, record_ && open_[s].end == End::kCopyOut ? End::kCopyOut : End::kDrop);
 }
 
-void Machine::BeginCopyIn(Index s, Index next_need) {
+void Machine::BeginCopyIn(StorageId s, OpId next_need) {
   assert(on_host_[s] && !on_device_[s]);
   BeginStay(s, Begin::kCopyIn);
   settled_[s] = false;
@@ -111,7 +113,7 @@ void Machine::BeginCopyIn(Index s, Index next_need) {
 }
 
 Schedule Machine::TakeSchedule() {
-  for (Index s = 0; s < workload_->storages(); ++s) {
+  for (const StorageId s : workload_->storage_ids()) {
     if (on_device_[s]) EndStay(s, workload_->outlives[s] ? End::kStays : End::kFree);
   }
   std::ranges::sort(schedule_.stays, {}, [](const Stay& stay) { return std::tuple(stay.from, stay.storage, stay.to); });

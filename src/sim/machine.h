@@ -16,52 +16,53 @@ namespace ebbtide::sim {
 
 class Machine {
  public:
-  // Neither argument may go before the machine. `record`: keep what TakeSchedule gives.
+  // `workload` must outlive the machine. `record`: whether to keep what TakeSchedule gives.
   Machine(const Workload& workload, const Link& link, bool record);
 
   // ---- What is where
-  bool OnDevice(Index s) const { return on_device_[s]; }
+  bool OnDevice(StorageId s) const { return on_device_[s]; }
   // The host has, or is getting, the storage's present contents.
-  bool OnHost(Index s) const { return on_host_[s]; }
+  bool OnHost(StorageId s) const { return on_host_[s]; }
   // When the copy to the host is complete. Only for a storage that is OnHost.
-  Nanos HostReady(Index s) const { return host_ready_[s]; }
+  Nanos HostReady(StorageId s) const { return host_ready_[s]; }
   // No copy to the device that nobody has waited for may be writing it.
-  bool Settled(Index s) const { return settled_[s]; }
+  bool Settled(StorageId s) const { return settled_[s]; }
   // When the stream to the host has done what it was given.
   Nanos out_free() const { return out_free_; }
   Bytes used() const { return used_; }
   Bytes host_used() const { return host_used_; }
   Bytes host_peak() const { return host_peak_; }
   Nanos now() const { return now_; }
-  Index steps() const { return steps_run_; }
+  // Runs of ops so far.
+  std::size_t steps() const { return next_step_.index(); }
   // When all streams are done.
   Nanos finish() const { return std::max(now_, std::max(out_free_, in_free_)); }
   // Bytes that `op` takes while it runs beside what is there; `again`: as a recomputation.
-  Bytes RoomFor(Index op, bool again) const;
+  Bytes RoomFor(OpId op, bool again) const;
 
   // ---- What happens
   // All of the op's needs are on the device or on their way.
-  void Run(Index op, bool again);
+  void Run(OpId op, bool again);
   // The storage leaves the device: for good, or because the host has it, or because it is made again later.
-  void Drop(Index s, End end);
-  void BeginCopyOut(Index s);
+  void Drop(StorageId s, End end);
+  void BeginCopyOut(StorageId s);
   // Waits for the copy to the host, and drops.
-  void FinishCopyOut(Index s);
+  void FinishCopyOut(StorageId s);
   // Takes the memory; the copy is queued when this boundary's waits are over. `next_need`: the graph's next op that
-  // needs it.
-  void BeginCopyIn(Index s, Index next_need);
+  // needs it; none: no op does.
+  void BeginCopyIn(StorageId s, OpId next_need);
 
   // Ends the iteration.
   Schedule TakeSchedule();
 
  private:
   struct Coming {
-    Index next_need, storage;
-    auto operator<=>(const Coming&) const = default;
+    OpId next_need;  // none: no op needs it
+    StorageId storage;
   };
-  void BeginStay(Index s, Begin begin);
-  void EndStay(Index s, End end);
-  void ForgetHostCopy(Index s);
+  void BeginStay(StorageId s, Begin begin);
+  void EndStay(StorageId s, End end);
+  void ForgetHostCopy(StorageId s);
   void QueueComing();
 
   const Workload* workload_;
@@ -69,13 +70,13 @@ class Machine {
   bool record_;
   Nanos now_ = 0, step_end_ = 0, out_free_ = 0, in_free_ = 0;
   Bytes used_ = 0, host_used_ = 0, host_peak_ = 0;
-  Index steps_run_ = 0;
-  std::vector<std::uint8_t> on_device_, on_host_, settled_;
-  std::vector<Nanos> host_ready_, arrival_;
+  StepId next_step_{0};
+  IdVector<StorageId, std::uint8_t> on_device_, on_host_, settled_;
+  IdVector<StorageId, Nanos> host_ready_, arrival_;
   std::vector<Coming> coming_;
   // ---- The record
-  std::vector<Stay> open_;  // by storage: the stay it is in
-  Index copies_out_ = 0;
+  IdVector<StorageId, Stay> open_;  // the stay it is in
+  std::uint32_t copies_out_ = 0;
   Schedule schedule_;
 };
 

@@ -5,11 +5,13 @@
 //   2. compute waits for the copies to the host of the stays that end here;
 //   3. then the copies to the device that begin here are queued, in the order in which the graph's ops next need them;
 //   4. compute waits for those copies that step k is the first to need, and step k runs.
+// Which these are, layout.h tells.
 // The iteration ends when all three streams are done.
 #pragma once
 
 #include <vector>
 
+#include "sim/layout.h"
 #include "sim/schedule.h"
 #include "sim/workload.h"
 
@@ -20,9 +22,9 @@ enum class Stream : std::uint8_t { kCompute, kToHost, kToDevice };
 struct Span {
   Stream stream = Stream::kCompute;
   Nanos begin = 0, end = 0;
-  Index op = kNone;       // that ran
-  Index storage = kNone;  // that was copied
-  bool again = false;     // a recomputation
+  OpId op;             // that ran
+  StorageId storage;   // that was copied
+  bool again = false;  // a recomputation
 };
 
 struct Outcome {
@@ -36,9 +38,9 @@ struct Outcome {
   Bytes copied_out = 0, copied_in = 0;
   // ---- Only if asked for
   std::vector<Span> timeline;
-  std::vector<Nanos> boundary;  // when compute reaches each
-  std::vector<Nanos> released;  // ... and has waited for the copies to the host that end there
-  std::vector<Nanos> left;      // by stay: when its copy to the host is done; 0 where it has none
+  IdVector<StepId, Nanos> boundary;  // when compute reaches each
+  IdVector<StepId, Nanos> released;  // ... and has waited for the copies to the host that end there
+  IdVector<StayId, Nanos> left;      // when its copy to the host is done; 0 where it has none
 };
 
 struct SimulateOptions {
@@ -50,15 +52,10 @@ Outcome Simulate(const Workload& workload, const Schedule& schedule, const Link&
                  const SimulateOptions& options = {});
 
 // Device memory during each step.
-std::vector<Bytes> StepBytes(const Workload& workload, const Schedule& schedule);
+IdVector<StepId, Bytes> StepBytes(const Workload& workload, const Schedule& schedule);
 // One past the highest address in use. The schedule is placed.
 Bytes Height(const Workload& workload, const Schedule& schedule);
 // Workspace of each step: the op's own, and where an op runs again, what it makes that begins no stay then.
-std::vector<Bytes> StepWorkspace(const Workload& workload, const Schedule& schedule);
-// Which steps are recomputations.
-std::vector<bool> RunsAgain(const Workload& workload, const Schedule& schedule);
-// For each copy-in, the graph's next op that needs its storage: the order of copies at one boundary. `again`:
-// RunsAgain.
-std::vector<Index> NextNeeds(const Workload& workload, const Schedule& schedule, const std::vector<bool>& again);
+IdVector<StepId, Bytes> StepWorkspace(const Workload& workload, const Schedule& schedule);
 
 }  // namespace ebbtide::sim

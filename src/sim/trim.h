@@ -7,8 +7,8 @@
 namespace ebbtide::sim {
 
 // A stay that is dropped or freed ends behind the last step that needs it; one that is copied to the host ends at the
-// first boundary that compute reaches after the copy is done; one that is copied to the device begins as late as does not
-// delay the step that needs it or the copies behind it.
+// first boundary that compute reaches after the copy is done; one that is copied to the device begins as late as does
+// not delay the step that needs it or the copies behind it.
 void Trim(const Workload& workload, const Link& link, Schedule& schedule);
 
 }  // namespace ebbtide::sim

@@ -1,3 +1,4 @@
+// What each op of a graph needs, makes and changes, and which storages can be made again.
 #include "sim/workload.h"
 
 #include <algorithm>
@@ -13,29 +14,30 @@ class Maker {
   Maker(const TrainingGraph& graph, Workload& workload)
       : graph_(graph),
         out_(workload),
-        first_update_(static_cast<Index>(std::ranges::find(graph.ops, Phase::kUpdate, &Op::phase) - graph.ops.begin())),
-        seen_(graph.storages.size(), kNone) {}
+        first_update_(
+            static_cast<std::size_t>(std::ranges::find(graph.ops, Phase::kUpdate, &Op::phase) - graph.ops.begin())),
+        seen_(graph.storages.size()) {}
 
   void AddOps() {
     const std::size_t n = graph_.ops.size();
     out_.needs.Reserve(n);
     out_.births.Reserve(n);
     out_.changes.Reserve(n);
-    for (std::size_t i = 0; i < n; ++i) AddOp(static_cast<Index>(i), graph_.ops[i]);
+    for (const OpId op : Ids<OpId>(n)) AddOp(op, graph_.op(op));
   }
 
   // Which storages can be made again, and by which ops.
   void AddRecipes() {
-    const Lists writers = Transpose(out_.changes, out_.storages());
+    const Lists<StorageId, OpId> writers = Transpose(out_.changes, out_.storages());
     out_.recipe.Reserve(out_.storages());
-    std::vector<Index> recipe;
-    for (Index s = 0; s < out_.storages(); ++s) {
+    std::vector<OpId> recipe;
+    for (const StorageId s : out_.storage_ids()) {
       recipe.clear();
-      if (out_.born[s] != kNone) {
+      if (!out_.IsState(s)) {
         recipe.push_back(out_.born[s]);
         const auto changed = writers[s];
         recipe.insert(recipe.end(), changed.begin(), changed.end());
-        if (IsUsedInUpdate(s) || !std::ranges::all_of(recipe, [&](Index op) { return CanRunAgain(op, s, writers); })) {
+        if (IsUsedInUpdate(s) || !std::ranges::all_of(recipe, [&](OpId op) { return CanRunAgain(op, s, writers); })) {
           recipe.clear();
         }
       }
@@ -44,15 +46,15 @@ class Maker {
   }
 
  private:
-  void AddOp(Index id, const Op& op) {
-    std::vector<Index> needs, births, changes;
-    const auto take = [&](TensorId tensor, std::vector<Index>& list) {
-      const Index s = static_cast<Index>(graph_.tensor(tensor).storage.index());
+  void AddOp(OpId id, const Op& op) {
+    std::vector<StorageId> needs, births, changes;
+    const auto take = [&](TensorId tensor, std::vector<StorageId>& list) {
+      const StorageId s = graph_.tensor(tensor).storage;
       if (std::ranges::find(list, s) == list.end()) list.push_back(s);
     };
     bool only_views = !op.outputs.empty() && op.mutated.empty();
     for (TensorId tensor : op.outputs) {
-      const Index s = static_cast<Index>(graph_.tensor(tensor).storage.index());
+      const StorageId s = graph_.tensor(tensor).storage;
       if (out_.born[s] != id) continue;
       only_views = false;
       take(tensor, births);
@@ -61,7 +63,7 @@ class Maker {
       for (TensorId tensor : op.inputs) TakeNeed(tensor, id, needs);
     }
     for (TensorId tensor : op.mutated) {
-      if (out_.born[graph_.tensor(tensor).storage.index()] != id) take(tensor, changes);
+      if (out_.born[graph_.tensor(tensor).storage] != id) take(tensor, changes);
     }
     out_.needs.Add(needs);
     out_.births.Add(births);
@@ -69,28 +71,28 @@ class Maker {
     out_.in_backward.push_back(op.phase != Phase::kForward);
   }
 
-  void TakeNeed(TensorId tensor, Index op, std::vector<Index>& needs) {
-    const Index s = static_cast<Index>(graph_.tensor(tensor).storage.index());
+  void TakeNeed(TensorId tensor, OpId op, std::vector<StorageId>& needs) {
+    const StorageId s = graph_.tensor(tensor).storage;
     if (seen_[s] == op || out_.born[s] == op) return;
     seen_[s] = op;
     needs.push_back(s);
   }
 
   // The update changes what earlier ops have read: nothing is run again once it has begun.
-  bool IsUsedInUpdate(Index s) const {
+  bool IsUsedInUpdate(StorageId s) const {
     const auto uses = out_.uses[s];
     return !uses.empty() && uses.back() >= first_update_;
   }
 
   // Whether `op` gives the same contents for `made` when it runs again later: it always does for the same inputs, and
   // these have not changed since. What batch norm reads of its running statistics does not reach its output.
-  bool CanRunAgain(Index op, Index made, const Lists& writers) const {
-    const Op& described = graph_.ops[op];
+  bool CanRunAgain(OpId op, StorageId made, const Lists<StorageId, OpId>& writers) const {
+    const Op& described = graph_.op(op);
     if (!described.deterministic) return false;
     const bool is_batch_norm = described.kind.find("batch_norm") != std::string::npos;
-    for (const Index s : out_.needs[op]) {
+    for (const StorageId s : out_.needs[op]) {
       if (s == made) continue;
-      const StorageKind kind = graph_.storages[s].kind;
+      const StorageKind kind = graph_.storage(s).kind;
       if (is_batch_norm && kind == StorageKind::kBuffer) continue;
       const auto changed = writers[s];
       if (changed.empty() || changed.back() < op) continue;
@@ -101,8 +103,8 @@ class Maker {
 
   const TrainingGraph& graph_;
   Workload& out_;
-  Index first_update_;       // the first op of the update, which may begin within backward; all ops if there is none
-  std::vector<Index> seen_;  // by storage: the op whose needs last took it
+  OpId first_update_;  // the first op of the update, which may begin within backward; all ops if there is none
+  IdVector<StorageId, OpId> seen_;  // the op whose needs last took it
 };
 
 }  // namespace
@@ -110,22 +112,22 @@ class Maker {
 Workload MakeWorkload(const TrainingGraph& graph, std::vector<Nanos> times, const WorkloadOptions& options) {
   Workload out;
   out.alignment = options.alignment;
-  out.time = std::move(times);
+  out.time = IdVector<OpId, Nanos>(std::move(times));
   for (const Op& op : graph.ops) out.workspace.push_back(RoundUp(op.workspace, options.alignment));
   const std::vector<Lifetime> lifetimes = ComputeLiveness(graph);
   for (std::size_t s = 0; s < graph.storages.size(); ++s) {
     const Lifetime& life = lifetimes[s];
     out.bytes.push_back(graph.storages[s].outside ? 0 : RoundUp(graph.storages[s].bytes, options.alignment));
-    out.born.push_back(life.persistent ? kNone : static_cast<Index>(life.born.index()));
+    out.born.push_back(life.persistent ? OpId() : life.born);
     out.outlives.push_back(life.outlives_step);
-    out.last_reference.push_back(life.outlives_step ? kNone : static_cast<Index>(life.end.index() - 1));
+    out.last_reference.push_back(life.outlives_step ? OpId() : OpId(life.end.index() - 1));
   }
   Maker maker(graph, out);
   maker.AddOps();
-  std::vector<std::vector<Index>> uses(out.storages());
-  for (Index op = 0; op < out.ops(); ++op) {
-    for (const Index s : out.births[op]) uses[s].push_back(op);
-    for (const Index s : out.needs[op]) uses[s].push_back(op);
+  IdVector<StorageId, std::vector<OpId>> uses(out.storages());
+  for (const OpId op : out.op_ids()) {
+    for (const StorageId s : out.births[op]) uses[s].push_back(op);
+    for (const StorageId s : out.needs[op]) uses[s].push_back(op);
   }
   out.uses.Reserve(uses.size());
   for (const auto& list : uses) out.uses.Add(list);
@@ -133,20 +135,20 @@ Workload MakeWorkload(const TrainingGraph& graph, std::vector<Nanos> times, cons
   return out;
 }
 
-std::vector<Bytes> PlainProfile(const Workload& workload) {
-  std::vector<Bytes> live(workload.ops() + 1, 0);
-  for (std::size_t s = 0; s < workload.storages(); ++s) {
-    live[workload.born[s] == kNone ? 0 : workload.born[s]] += workload.bytes[s];
-    if (workload.last_reference[s] != kNone) live[workload.last_reference[s] + 1] -= workload.bytes[s];
+IdVector<OpId, Bytes> PlainProfile(const Workload& workload) {
+  IdVector<OpId, Bytes> live(workload.ops() + 1, 0);
+  for (const StorageId s : workload.storage_ids()) {
+    live[workload.IsState(s) ? OpId(0) : workload.born[s]] += workload.bytes[s];
+    if (workload.last_reference[s].valid()) live[workload.last_reference[s].Next()] -= workload.bytes[s];
   }
   std::partial_sum(live.begin(), live.end(), live.begin());
   live.pop_back();
-  for (std::size_t op = 0; op < live.size(); ++op) live[op] += workload.workspace[op];
+  for (const OpId op : live.ids()) live[op] += workload.workspace[op];
   return live;
 }
 
 Bytes PlainPeak(const Workload& workload) {
-  const std::vector<Bytes> profile = PlainProfile(workload);
+  const IdVector<OpId, Bytes> profile = PlainProfile(workload);
   return profile.empty() ? 0 : *std::ranges::max_element(profile);
 }
 

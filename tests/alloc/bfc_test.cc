@@ -1,3 +1,4 @@
+// TensorFlow's allocator by its laws: how regions grow, when a chunk is split, which chunk is taken.
 #include "alloc/bfc.h"
 
 #include <gtest/gtest.h>

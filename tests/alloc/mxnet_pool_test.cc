@@ -1,3 +1,4 @@
+// MXNet's pools: rounding of both types, reuse by size alone, and the reserve.
 #include "alloc/mxnet_pool.h"
 
 #include <gtest/gtest.h>

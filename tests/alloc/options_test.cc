@@ -56,8 +56,8 @@ TEST(PytorchOptions, RequestsAreRounded) {
 }
 
 TEST(AllocatorChoice, OptionsChooseTheModelToo) {
-  EXPECT_EQ(ChooseAllocator("pytorch", "expandable_segments:True")->name, "pytorch-expandable");
-  EXPECT_EQ(ChooseAllocator("pytorch", "backend:cudaMallocAsync")->name, "cuda-malloc-async");
+  EXPECT_EQ(ChooseAllocator("pytorch", "expandable_segments:True")->model.name, "pytorch-expandable");
+  EXPECT_EQ(ChooseAllocator("pytorch", "backend:cudaMallocAsync")->model.name, "cuda-malloc-async");
   EXPECT_THAT(ChooseAllocator("pytoch", "").error().message, HasSubstr("did you mean pytorch"));
   EXPECT_THAT(ChooseAllocator("no-fragmentation", "backend:native").error().message, HasSubstr("has no options"));
 }

@@ -10,14 +10,27 @@ using testing::HasSubstr;
 
 // A complete profile, with one field replaced by `line` (or left out where that is empty).
 std::string ProfileWith(const std::string& field, const std::string& value) {
-  const std::pair<const char*, const char*> fields[] = {
-      {"memory_bytes", "8589934592"}, {"context_bytes", "268435456"}, {"compute_major", "8"}, {"compute_minor", "6"},
-      {"multiprocessors", "28"}, {"threads_per_multiprocessor", "1536"}, {"blocks_per_multiprocessor", "16"},
-      {"shared_memory_per_block_optin", "101376"}, {"shared_memory_per_multiprocessor", "102400"},
-      {"l2_cache_bytes", "3145728"}, {"clock_khz", "1777000"}, {"memory_clock_khz", "7501000"},
-      {"memory_bus_bits", "192"}, {"float32_flops", "12.7e12"}, {"float16_flops", "50e12"}, {"float64_flops", "0.2e12"},
-      {"memory_bandwidth", "360e9"}, {"host_to_device_bandwidth", "24e9"}, {"device_to_host_bandwidth", "24e9"},
-      {"copy_latency_ns", "8000"}, {"launch_latency_ns", "2500"}};
+  const std::pair<const char*, const char*> fields[] = {{"memory_bytes", "8589934592"},
+                                                        {"context_bytes", "268435456"},
+                                                        {"compute_major", "8"},
+                                                        {"compute_minor", "6"},
+                                                        {"multiprocessors", "28"},
+                                                        {"threads_per_multiprocessor", "1536"},
+                                                        {"blocks_per_multiprocessor", "16"},
+                                                        {"shared_memory_per_block_optin", "101376"},
+                                                        {"shared_memory_per_multiprocessor", "102400"},
+                                                        {"l2_cache_bytes", "3145728"},
+                                                        {"clock_khz", "1777000"},
+                                                        {"memory_clock_khz", "7501000"},
+                                                        {"memory_bus_bits", "192"},
+                                                        {"float32_flops", "12.7e12"},
+                                                        {"float16_flops", "50e12"},
+                                                        {"float64_flops", "0.2e12"},
+                                                        {"memory_bandwidth", "360e9"},
+                                                        {"host_to_device_bandwidth", "24e9"},
+                                                        {"device_to_host_bandwidth", "24e9"},
+                                                        {"copy_latency_ns", "8000"},
+                                                        {"launch_latency_ns", "2500"}};
   std::string text = R"({"format": "ebbtide.profile", "version": 1, "name": "mine", "product": "My GPU")";
   for (auto [name, usual] : fields) {
     std::string number = name == field ? value : usual;

@@ -98,9 +98,15 @@ TEST(WorkspaceRules, AnyProblemHasAWayOut) {
   }
 }
 
+// A product that overflows counts as kTooLarge: at least one copy of that size, and no more than one of each of the
+// three tensors, or the sum itself would overflow.
 TEST(WorkspaceRules, AbsurdSizesSaturate) {
-  ConvolutionProblem problem = Square(ConvolutionPass::kFilterGradient, kTooLarge, kTooLarge, 64, kTooLarge, 3);
-  EXPECT_GE(ConvolutionWorkspace(problem, Gpu("a100-40gb")), 0);
+  for (auto pass : {ConvolutionPass::kForward, ConvolutionPass::kDataGradient, ConvolutionPass::kFilterGradient}) {
+    ConvolutionProblem problem = Square(pass, kTooLarge, kTooLarge, 64, kTooLarge, 3);
+    const Bytes workspace = ConvolutionWorkspace(problem, Gpu("a100-40gb"));
+    EXPECT_GE(workspace, kTooLarge) << static_cast<int>(pass);
+    EXPECT_LE(workspace, 3 * kTooLarge + 16) << static_cast<int>(pass);
+  }
 }
 
 // One LSTM layer of 32 on 4 sequences of 10: 4 gates, the cell and its output at each of 10 x 4 x 32 = 1280 places.

@@ -1,3 +1,4 @@
+// Makes ops and storages by hand, and random steps of them.
 #include "tests/estimate/step_maker.h"
 
 #include <random>

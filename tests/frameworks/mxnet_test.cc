@@ -9,6 +9,7 @@
 #include "estimate/mxnet_training.h"
 #include "graph/summary.h"
 #include "model/model.h"
+#include "tests/frameworks/translated.h"
 
 namespace ebbtide {
 namespace {
@@ -71,7 +72,7 @@ TEST(MxnetTranslationTest, ABuiltInVggIsGluons) {
   Reported reported{.model = "vgg16", .options = {}};
   reported.options.batch_size = 8;
   const TrainingGraph gluon = Load(reported);
-  reported.options.framework = model::Framework::kMxnet;
+  reported.options.framework = Framework::kMxnet;
   const Result<TrainingGraph> ours = model::LoadModel("vgg16", reported.options);
   ASSERT_TRUE(ours.has_value()) << ours.error().message;
   EXPECT_EQ(Summarize(*ours).parameters, Summarize(gluon).parameters);
@@ -79,16 +80,7 @@ TEST(MxnetTranslationTest, ABuiltInVggIsGluons) {
 }
 
 TEST(MxnetTranslationTest, ModelsOfMxnetsZoo) {
-  for (const char* name : {"alexnet", "vgg16", "resnet50", "mobilenet_v2", "densenet121", "lstm"}) {
-    model::ModelOptions options;
-    options.batch_size = 2;
-    const Result<TrainingGraph> pytorch = model::LoadModel(name, options);
-    options.framework = model::Framework::kMxnet;
-    const Result<TrainingGraph> mxnet = model::LoadModel(name, options);
-    ASSERT_TRUE(mxnet.has_value()) << mxnet.error().message;
-    EXPECT_EQ(Summarize(*mxnet).parameters, Summarize(*pytorch).parameters) << name;
-    EXPECT_TRUE(estimate::IsMxnetGraph(*mxnet)) << name;
-  }
+  ExpectTranslated({"alexnet", "vgg16", "resnet50", "mobilenet_v2", "densenet121", "lstm"}, Framework::kMxnet);
 }
 
 // Which has no auxiliary classifier.
@@ -97,7 +89,7 @@ TEST(MxnetTranslationTest, ABuiltInInceptionIsGluons) {
   reported.options.batch_size = 8;
   reported.options.image_size = 299;
   const TrainingGraph gluon = Load(reported);
-  reported.options.framework = model::Framework::kMxnet;
+  reported.options.framework = Framework::kMxnet;
   const Result<TrainingGraph> ours = model::LoadModel("inception_v3", reported.options);
   ASSERT_TRUE(ours.has_value()) << ours.error().message;
   EXPECT_EQ(Summarize(*ours).parameters, Summarize(gluon).parameters);

@@ -9,6 +9,7 @@
 #include "estimate/tensorflow_training.h"
 #include "graph/summary.h"
 #include "model/model.h"
+#include "tests/frameworks/translated.h"
 
 namespace ebbtide {
 namespace {
@@ -74,16 +75,8 @@ TEST(TensorflowFixtureTest, AFrozenGraphTrainsLikeTheTrainingGraph) {
 }
 
 TEST(TensorflowTranslationTest, BuiltInModels) {
-  for (const char* name : {"alexnet", "vgg16", "resnet50", "mobilenet_v2", "densenet121", "lstm", "bert-base"}) {
-    model::ModelOptions options;
-    options.batch_size = 2;
-    const Result<TrainingGraph> pytorch = model::LoadModel(name, options);
-    options.framework = model::Framework::kTensorflow;
-    const Result<TrainingGraph> tensorflow = model::LoadModel(name, options);
-    ASSERT_TRUE(tensorflow.has_value()) << tensorflow.error().message;
-    EXPECT_EQ(Summarize(*tensorflow).parameters, Summarize(*pytorch).parameters) << name;
-    EXPECT_TRUE(estimate::IsTensorflowGraph(*tensorflow)) << name;
-  }
+  ExpectTranslated({"alexnet", "vgg16", "resnet50", "mobilenet_v2", "densenet121", "lstm", "bert-base"},
+                   Framework::kTensorflow);
 }
 
 // Torchvision's and Keras's VGG16 are one network but for dropout, whose two layers of 4096 are small.
@@ -91,7 +84,7 @@ TEST(TensorflowTranslationTest, ABuiltInVggIsKerass) {
   model::ModelOptions options;
   options.batch_size = 16;
   const TrainingGraph keras = Load("vgg16", options);
-  options.framework = model::Framework::kTensorflow;
+  options.framework = Framework::kTensorflow;
   const Result<TrainingGraph> ours = model::LoadModel("vgg16", options);
   ASSERT_TRUE(ours.has_value()) << ours.error().message;
   const auto peak = static_cast<double>(estimate::TensorflowTensorPeak(keras));

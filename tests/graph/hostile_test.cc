@@ -60,10 +60,9 @@ TEST(HostileGraph, NestedAMillionDeep) {
             "bad.json: ops[0].arguments.x[0]: expected an integer, a float, true or false, found a list");
   EXPECT_EQ(Complaint(Graph("\"ops\": [{\"kind\": \"a\", \"arguments\": {\"x\": " + repeat("{\"tensors\": "))),
             "bad.json: ops[0].arguments.x.tensors: expected a list, found an object");
-  EXPECT_EQ(
-      Complaint(Graph("\"unknown\": " + repeat("["))),
-      "bad.json: unknown: unknown key; known here are format, version, name, meta, scalars, storages, tensors, ops, "
-      "outputs");
+  EXPECT_EQ(Complaint(Graph("\"unknown\": " + repeat("["))),
+            "bad.json: unknown: unknown key; known here are format, version, name, framework, loss_in_model, "
+            "makes_state_early, meta, scalars, storages, tensors, ops, outputs");
 }
 
 TEST(HostileGraph, NumbersOutOfRange) {

@@ -1,3 +1,4 @@
+// Draws storages, tensors and ops one by one, each from those that there are, so that every law of Check holds.
 #include "tests/graph/random_graph.h"
 
 #include <algorithm>

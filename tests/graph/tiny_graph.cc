@@ -1,3 +1,4 @@
+// The graph as values, and its text as it is read from docs/graph-format.md.
 #include "tests/graph/tiny_graph.h"
 
 #include <fstream>

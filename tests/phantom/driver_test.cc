@@ -1,4 +1,6 @@
 // What else the driver API offers: functions by name and version, modules, attributes, contexts, pointers; and NVML.
+#include "tests/support/phantom/driver.h"
+
 #include <cuda.h>
 #include <gtest/gtest.h>
 #include <nvml.h>
@@ -6,8 +8,7 @@
 #include <cstring>
 #include <thread>
 
-#include "tests/phantom/driver.h"
-#include "tests/phantom/fresh_process.h"
+#include "tests/support/phantom/fresh_process.h"
 
 extern "C" CUresult cuMemAlloc_v2(CUdeviceptr*, std::size_t);
 extern "C" CUresult cuMemcpyHtoD_v2_ptds(CUdeviceptr, const void*, std::size_t);

@@ -10,8 +10,8 @@
 #include <iterator>
 
 #include "phantom/core/config.h"
-#include "tests/phantom/driver.h"
-#include "tests/phantom/fresh_process.h"
+#include "tests/support/phantom/driver.h"
+#include "tests/support/phantom/fresh_process.h"
 
 namespace ebbtide::phantom {
 namespace {
@@ -34,7 +34,8 @@ TEST(Faults, RulesAreRead) {
 }
 
 TEST(Faults, WhatIsNoRuleIsNamed) {
-  for (const char* text : {"cuMemMap@0", "cuMemMap@x", "cuMemMap%2", "@3", "cu MemMap", "cuMemMap=soon", "a,,b", "%0.5"}) {
+  for (const char* text :
+       {"cuMemMap@0", "cuMemMap@x", "cuMemMap%2", "@3", "cu MemMap", "cuMemMap=soon", "a,,b", "%0.5"}) {
     auto rules = ParseFaults(text);
     ASSERT_FALSE(rules) << text;
     EXPECT_THAT(rules.error().message, HasSubstr("expected"));

@@ -1,4 +1,5 @@
-// The runtime API of both CUDA generations: what it adds to the driver's, and the calls whose shape differs between them.
+// The runtime API of both CUDA generations: what it adds to the driver's, and the calls whose shape differs between
+// them.
 #include <cuda_runtime_api.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,10 +8,11 @@
 #include <thread>
 #include <vector>
 
-#include "tests/phantom/fresh_process.h"
+#include "tests/support/phantom/fresh_process.h"
 
 // What nvcc's code calls when it is loaded and for <<<...>>>.
-extern "C" void __cudaRegisterFunction(void**, const char*, char*, const char*, int, uint3*, uint3*, dim3*, dim3*, int*);
+extern "C" void __cudaRegisterFunction(void**, const char*, char*, const char*, int, uint3*, uint3*, dim3*, dim3*,
+                                       int*);
 extern "C" void __cudaRegisterVar(void**, char*, char*, const char*, int, std::size_t, int, int);
 extern "C" unsigned __cudaPushCallConfiguration(dim3, dim3, std::size_t, void*);
 extern "C" cudaError_t __cudaPopCallConfiguration(dim3*, dim3*, std::size_t*, void*);
@@ -152,7 +154,8 @@ TEST(Runtime, KernelsAreKnownByTheirHostFunctions) {
     EXPECT_EQ(cudaLaunchKernel(&kernel, dim3(4), dim3(1025), nullptr, 0, nullptr), cudaErrorInvalidConfiguration);
     EXPECT_EQ(cudaLaunchKernel(&kernel, dim3(0), dim3(32), nullptr, 0, nullptr), cudaErrorInvalidConfiguration);
     EXPECT_EQ(cudaLaunchKernel(&kernel, dim3(1), dim3(32), nullptr, 49153, nullptr), cudaErrorInvalidValue);
-    EXPECT_EQ(cudaFuncSetAttribute(&kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 101377), cudaErrorInvalidValue);
+    EXPECT_EQ(cudaFuncSetAttribute(&kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 101377),
+              cudaErrorInvalidValue);
     EXPECT_EQ(cudaFuncSetAttribute(&kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 101376), cudaSuccess);
     EXPECT_EQ(cudaLaunchKernel(&kernel, dim3(1), dim3(32), nullptr, 101376, nullptr), cudaSuccess);
     cudaFuncAttributes attributes;

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "phantom/core/declare.h"
-#include "tests/phantom/fresh_process.h"
+#include "tests/support/phantom/fresh_process.h"
 
 namespace ebbtide::phantom {
 namespace {

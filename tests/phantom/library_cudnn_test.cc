@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/phantom/fresh_process.h"
+#include "tests/support/phantom/fresh_process.h"
 
 namespace ebbtide::phantom {
 namespace {

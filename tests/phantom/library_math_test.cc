@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "phantom/core/declare.h"
-#include "tests/phantom/fresh_process.h"
+#include "tests/support/phantom/fresh_process.h"
 
 extern "C" int curandCreateGenerator(void**, int);
 extern "C" int curandGenerateUniform(void*, float*, std::size_t);

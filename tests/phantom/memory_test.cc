@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "phantom/core/declare.h"
-#include "tests/phantom/driver.h"
-#include "tests/phantom/fresh_process.h"
+#include "tests/support/phantom/driver.h"
+#include "tests/support/phantom/fresh_process.h"
 
 namespace ebbtide::phantom {
 namespace {
@@ -125,7 +125,8 @@ TEST(Memory, BackedMemoryKeepsItsContent) {
     EXPECT_EQ(cuMemcpyHtoD(pointer, out.data(), out.size()), CUDA_SUCCESS);
     EXPECT_EQ(cuMemcpyDtoH(in.data(), pointer, in.size()), CUDA_SUCCESS);
     EXPECT_EQ(in, out);
-    EXPECT_EQ(std::memcmp(ebbtide_phantom_content(reinterpret_cast<void*>(pointer), 4 * kMiB), out.data(), 4 * kMiB), 0);
+    EXPECT_EQ(std::memcmp(ebbtide_phantom_content(reinterpret_cast<void*>(pointer), 4 * kMiB), out.data(), 4 * kMiB),
+              0);
     // What does not fit the 8 MiB has no content: it takes bytes and gives zeros.
     CUdeviceptr empty = Allocate(6 * kMiB);
     EXPECT_EQ(ebbtide_phantom_content(reinterpret_cast<void*>(empty), 1), nullptr);

@@ -1,6 +1,6 @@
 // Random programs over several streams. A program that waits where it must gives the same bytes as its operations one
-// after another, whatever the threads do; and the race checker finds no fault in it, but finds one where a wait that was
-// needed is left out.
+// after another, whatever the threads do; and the race checker finds no fault in it, but finds one where a wait that
+// was needed is left out.
 #include <cuda.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "phantom/core/declare.h"
-#include "tests/phantom/driver.h"
-#include "tests/phantom/fresh_process.h"
+#include "tests/support/phantom/driver.h"
+#include "tests/support/phantom/fresh_process.h"
 
 namespace ebbtide::phantom {
 namespace {
@@ -84,7 +84,8 @@ class Program {
     Buffer& to = buffers_[Below(kBuffers)];
     Buffer& from = buffers_[Below(kBuffers)];
     bool copies = &to != &from && Chance(2);
-    std::size_t begin = static_cast<std::size_t>(Below(kBytes / 2)), size = static_cast<std::size_t>(Below(kBytes / 2) + 1);
+    std::size_t begin = static_cast<std::size_t>(Below(kBytes / 2)),
+                size = static_cast<std::size_t>(Below(kBytes / 2) + 1);
     bool may_skip = number >= skip_at_;
     WaitFor(s, to.write, may_skip);
     for (const Access& read : to.reads) WaitFor(s, read, may_skip);

@@ -5,8 +5,8 @@
 #include <atomic>
 #include <thread>
 
-#include "tests/phantom/driver.h"
-#include "tests/phantom/fresh_process.h"
+#include "tests/support/phantom/driver.h"
+#include "tests/support/phantom/fresh_process.h"
 
 namespace ebbtide::phantom {
 namespace {
@@ -39,9 +39,12 @@ void Set(CUmemPool_attribute attribute, std::uint64_t value) {
 struct Blocker {
   std::atomic<bool> go{false};
   void Block(CUstream stream) {
-    cuLaunchHostFunc(stream, [](void* self) {
-      while (!static_cast<Blocker*>(self)->go) std::this_thread::yield();
-    }, this);
+    cuLaunchHostFunc(
+        stream,
+        [](void* self) {
+          while (!static_cast<Blocker*>(self)->go) std::this_thread::yield();
+        },
+        this);
   }
 };
 

@@ -10,8 +10,8 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
-#include "tests/phantom/driver.h"
-#include "tests/phantom/fresh_process.h"
+#include "tests/support/phantom/driver.h"
+#include "tests/support/phantom/fresh_process.h"
 
 namespace ebbtide::phantom {
 namespace {
@@ -187,13 +187,13 @@ TEST(Statistics, AreWrittenHoweverTheProcessEnds) {
     void (*end)();
   };
   const Case cases[] = {
-      {"exit", [] { std::exit(3); }},
-      {"_exit", [] { _exit(3); }},
-      {"_exit", [] { std::_Exit(3); }},
+    {"exit", [] { std::exit(3); }},
+    {"_exit", [] { _exit(3); }},
+    {"_exit", [] { std::_Exit(3); }},
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // those have handlers of their own
-      {"signal", [] { std::abort(); }},
-      {"signal", [] { raise(SIGTERM); }},
-      {"signal", [] { *reinterpret_cast<volatile char*>(Allocate(1)) = 1; }},
+    {"signal", [] { std::abort(); }},
+    {"signal", [] { raise(SIGTERM); }},
+    {"signal", [] { *reinterpret_cast<volatile char*>(Allocate(1)) = 1; }},
 #endif
   };
   for (const Case& how : cases) {

@@ -14,9 +14,9 @@
 
 #include "phantom/core/declare.h"
 #include "phantom/core/device.h"
-#include "tests/phantom/driver.h"
-#include "tests/phantom/fresh_process.h"
 #include "tests/phantom/naive_race.h"
+#include "tests/support/phantom/driver.h"
+#include "tests/support/phantom/fresh_process.h"
 
 namespace ebbtide::phantom {
 namespace {
@@ -35,10 +35,10 @@ Pairs NamesOf(const std::vector<RaceChecker::Race>& races) {
   return names;
 }
 
-// Both checkers, told the same.
-class Twins {
+// Both checkers, each told of every operation of a program.
+class BothCheckers {
  public:
-  Twins() {
+  BothCheckers() {
     for (int i = 0; i < kStreams; ++i) {
       EXPECT_EQ(fast_.StreamCreated(), i);
       EXPECT_EQ(naive_.AddStream(false), i);
@@ -107,23 +107,23 @@ class Twins {
 };
 
 RC_GTEST_PROP(RaceChecker, FindsWhatTheNaiveOneFinds, (const std::vector<Step>& program)) {
-  Twins twins;
-  for (const Step& step : program) twins.Do(step);
-  RC_ASSERT(twins.fast() == twins.naive());
+  BothCheckers both;
+  for (const Step& step : program) both.Do(step);
+  RC_ASSERT(both.fast() == both.naive());
 }
 
 TEST(RaceChecker, FindsWhatTheNaiveOneFindsInLongPrograms) {
   int with_races = 0;
   for (std::uint32_t seed = 0; seed < 150; ++seed) {
     std::mt19937 random(seed);
-    Twins twins;
+    BothCheckers both;
     for (int i = 0; i < 120; ++i) {
       Step step;
       for (auto& byte : step) byte = static_cast<std::uint8_t>(random());
-      twins.Do(step);
+      both.Do(step);
     }
-    ASSERT_EQ(twins.fast(), twins.naive()) << "seed " << seed;
-    with_races += !twins.fast().empty();
+    ASSERT_EQ(both.fast(), both.naive()) << "seed " << seed;
+    with_races += !both.fast().empty();
   }
   EXPECT_GT(with_races, 75);
 }

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "phantom/core/declare.h"
-#include "tests/phantom/driver.h"
+#include "tests/support/phantom/driver.h"
 
 namespace ebbtide::phantom {
 

@@ -5,7 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/phantom/fresh_process.h"
+#include "tests/support/phantom/fresh_process.h"
 
 namespace ebbtide::phantom {
 namespace {

@@ -7,8 +7,8 @@
 
 #include <cstring>
 
-#include "tests/phantom/driver.h"
-#include "tests/phantom/fresh_process.h"
+#include "tests/support/phantom/driver.h"
+#include "tests/support/phantom/fresh_process.h"
 
 namespace ebbtide::phantom {
 namespace {
@@ -104,8 +104,9 @@ TEST(Vmm, WhatDoesNotFitTogetherIsRefused) {
     EXPECT_EQ(cuMemCreate(&nothing, 56 * kMiB, &properties, 0), CUDA_ERROR_OUT_OF_MEMORY);
     EXPECT_EQ(cuMemAddressReserve(&none, kPage + 1, 0, 0, 0), CUDA_ERROR_INVALID_VALUE);
     EXPECT_EQ(cuMemMap(begin + 1, kPage, 0, other, 0), CUDA_ERROR_INVALID_VALUE);
-    EXPECT_EQ(cuMemMap(begin + 3 * kPage, 2 * kPage, 0, handle, 0), CUDA_ERROR_INVALID_VALUE);  // beyond the reservation
-    EXPECT_EQ(cuMemMap(begin, 3 * kPage, 0, handle, 0), CUDA_ERROR_INVALID_VALUE);              // more than there is
+    EXPECT_EQ(cuMemMap(begin + 3 * kPage, 2 * kPage, 0, handle, 0),
+              CUDA_ERROR_INVALID_VALUE);                                            // beyond the reservation
+    EXPECT_EQ(cuMemMap(begin, 3 * kPage, 0, handle, 0), CUDA_ERROR_INVALID_VALUE);  // more than there is
     EXPECT_EQ(cuMemMap(begin, 2 * kPage, 0, handle, 0), CUDA_SUCCESS);
     EXPECT_EQ(cuMemMap(begin + kPage, kPage, 0, other, 0), CUDA_ERROR_ALREADY_MAPPED);
     EXPECT_EQ(cuMemUnmap(begin, kPage), CUDA_ERROR_INVALID_VALUE);  // half a mapping

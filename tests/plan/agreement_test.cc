@@ -6,13 +6,13 @@
 #include <map>
 
 #include "graph/check.h"
-#include "plan/evaluate.h"
+#include "plan/search/evaluate.h"
 #include "plan/validate.h"
 #include "sim/simulate.h"
 #include "sim/trim.h"
 #include "tests/plan/memory_model.h"
-#include "tests/plan/random_plans.h"
 #include "tests/plan/wild_schedule.h"
+#include "tests/support/random_plans.h"
 
 namespace ebbtide::plan {
 namespace {
@@ -29,7 +29,7 @@ void ExpectRight(const Task& task, sim::Schedule& schedule, bool keeps_state = t
   const Status valid = validate(limits.budget, false);
   ASSERT_TRUE(valid) << valid.error().message;
   const sim::Outcome outcome = sim::Simulate(workload, schedule, task.problem.link);
-  const std::vector<Bytes> bytes = sim::StepBytes(workload, schedule);
+  const IdVector<sim::StepId, Bytes> bytes = sim::StepBytes(workload, schedule);
   ASSERT_EQ(outcome.peak, *std::ranges::max_element(bytes));
   ASSERT_LE(outcome.peak, limits.budget);
   // The validator counts the same bytes: this budget is enough for it, one byte less is not.
@@ -91,7 +91,7 @@ TEST(Agreement, RolloutsOfAnyPreferences) {
 
 // Also where no planner would go, and for budgets that are enough and that are not.
 TEST(Agreement, WildSchedules) {
-  int schedules = 0, enough = 0, busy = 0;
+  int schedules = 0, fitting = 0, busy = 0;
   const int cases = Cases(2000);
   for (int seed = 0; seed < cases; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
@@ -106,15 +106,15 @@ TEST(Agreement, WildSchedules) {
     const Bytes budget = std::uniform_int_distribution<Bytes>(peak / 2, peak + peak / 2)(random);
     const ValidateOptions options{.budget = budget, .alignment = task->workload.alignment, .needs_addresses = false};
     ASSERT_EQ(Validate(task->graph, *schedule, options).has_value(), peak <= budget);
-    enough += peak <= budget;
+    fitting += peak <= budget;
     task->problem.limits.budget = peak;
     ExpectRight(*task, *schedule, keeps_state);
     if (HasFatalFailure()) return;
   }
   EXPECT_GT(schedules, cases / 2);
   EXPECT_GT(busy, schedules / 3);
-  EXPECT_GT(enough, schedules / 4);
-  EXPECT_LT(enough, schedules * 3 / 4);
+  EXPECT_GT(fitting, schedules / 4);
+  EXPECT_LT(fitting, schedules * 3 / 4);
   Tell(schedules, "wild schedules, with enough memory and with too little: validator, simulator and memory agree");
 }
 

@@ -1,17 +1,18 @@
 // The bound is below every valid schedule that anything finds, and where it can be worked out by hand, it is that.
-#include "plan/bound.h"
+#include "plan/bound/bound.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 
-#include "plan/checkmate.h"
-#include "plan/linear.h"
+#include "plan/bound/linear.h"
+#include "plan/policies/checkmate.h"
 #include "plan/validate.h"
 #include "sim/simulate.h"
-#include "tests/plan/random_plans.h"
 #include "tests/plan/wild_schedule.h"
-#include "tests/sim/hand_graph.h"
+#include "tests/support/hand_graph.h"
+#include "tests/support/id_literals.h"
+#include "tests/support/random_plans.h"
 
 namespace ebbtide::plan {
 namespace {
@@ -27,24 +28,24 @@ sim::Workload TwoIdle() {
   out.time = {10, 20, 5, 5};
   out.workspace.assign(4, 0);
   out.in_backward.assign(4, false);
-  const auto add = [](sim::Lists& lists, std::vector<Index> members) { lists.Add(members); };
-  for (const Index s : {0U, 1U, 2U}) add(out.births, {s}), add(out.needs, {});
-  add(out.births, {});
-  add(out.needs, {0, 1});
-  for (int op = 0; op < 4; ++op) add(out.changes, {});
+  using Storages = std::vector<StorageId>;
+  using Ops = std::vector<OpId>;
+  for (const Storages& list : {Storages{0_storage}, {1_storage}, {2_storage}, {}}) out.births.Add(list);
+  for (const Storages& list : {Storages{}, {}, {}, {0_storage, 1_storage}}) out.needs.Add(list);
+  for (int op = 0; op < 4; ++op) out.changes.Add({});
   out.bytes = {100, 100, 200};
-  out.born = {0, 1, 2};
-  out.last_reference = {3, 3, 2};
+  out.born = {0_op, 1_op, 2_op};
+  out.last_reference = {3_op, 3_op, 2_op};
   out.outlives.assign(3, false);
-  add(out.uses, {0, 3}), add(out.uses, {1, 3}), add(out.uses, {2});
-  for (const Index s : {0U, 1U, 2U}) add(out.recipe, {s});
+  for (const Ops& list : {Ops{0_op, 3_op}, {1_op, 3_op}, {2_op}}) out.uses.Add(list);
+  for (const Ops& list : {Ops{0_op}, {1_op}, {2_op}}) out.recipe.Add(list);
   return out;
 }
 
 Nanos BoundOf(Bytes budget, bool may_swap, bool may_recompute) {
   const sim::Workload workload = TwoIdle();
   // 10 bytes in a nanosecond: 100 bytes take 11 ns, a part of a nanosecond counting as one.
-  const sim::Link link{.to_device = 1e10, .to_host = 1e10, .latency = 0};
+  const Link link{.to_device = 1e10, .to_host = 1e10, .latency = 0};
   return LowerBound(
       MakeProblem(workload, link, {.budget = budget, .may_swap = may_swap, .may_recompute = may_recompute}));
 }
@@ -188,7 +189,7 @@ TEST(ExactTest, MakesTheCheapestAgain) {
   const Problem problem = MakeProblem(workload, {}, {.budget = 300, .may_swap = false});
   const CheckmateResult result = Checkmate(problem, {});
   ASSERT_TRUE(result.proved && result.schedule);
-  EXPECT_EQ(result.schedule->steps, (std::vector<Index>{0, 1, 2, 0, 3}));
+  EXPECT_EQ(result.schedule->steps, (IdVector<sim::StepId, OpId>{0_op, 1_op, 2_op, 0_op, 3_op}));
   EXPECT_FALSE(Checkmate(problem, {.better_than = 50}).schedule);
   EXPECT_TRUE(Checkmate(problem, {.better_than = 51}).schedule);
 }

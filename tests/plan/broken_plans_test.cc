@@ -11,7 +11,7 @@
 #include "plan/validate.h"
 #include "sim/simulate.h"
 #include "tests/plan/memory_model.h"
-#include "tests/plan/random_plans.h"
+#include "tests/support/random_plans.h"
 
 namespace ebbtide::plan {
 namespace {
@@ -19,6 +19,8 @@ namespace {
 using sim::Begin;
 using sim::End;
 using sim::Stay;
+using sim::StayId;
+using sim::StepId;
 
 struct Case {
   const sim::Workload& workload;
@@ -29,15 +31,14 @@ struct Case {
 
   std::size_t Below(std::size_t n) { return std::uniform_int_distribution<std::size_t>(0, n - 1)(random); }
   Bytes Size(const Stay& stay) const { return workload.bytes[stay.storage]; }
-  Index steps() const { return static_cast<Index>(schedule.steps.size()); }
-  bool Needs(Index step, Index s) const {
+  bool Needs(StepId step, StorageId s) const {
     return std::ranges::find(workload.needs[schedule.steps[step]], s) != workload.needs[schedule.steps[step]].end();
   }
-  bool Changes(Index step, Index s) const {
+  bool Changes(StepId step, StorageId s) const {
     return std::ranges::find(workload.changes[schedule.steps[step]], s) != workload.changes[schedule.steps[step]].end();
   }
   bool IsNeededWithin(const Stay& stay) const {
-    for (Index k = stay.from; k < stay.to; ++k) {
+    for (const StepId k : Ids(stay.from, stay.to)) {
       if (Needs(k, stay.storage)) return true;
     }
     return false;
@@ -64,6 +65,8 @@ struct Breakage {
   bool (*apply)(Case& plan);  // false: the plan has nothing to break in this way
 };
 
+StepId Before(StepId step) { return StepId(step.index() - 1); }
+
 bool Meets(const Stay& a, const Stay& b) { return a.from < b.to && b.from < a.to; }
 
 // Each of these leaves a plan that is wrong, whatever else it is.
@@ -72,14 +75,15 @@ const std::vector<Breakage> kBreakages{
      [](Case& plan) {
        Stay* stay = plan.Pick([&](const Stay& s) { return plan.IsNeededWithin(s) || s.begin == Begin::kCompute; });
        if (!stay) return false;
-       plan.schedule.stays.erase(plan.schedule.stays.begin() + (stay - plan.schedule.stays.data()));
+       plan.schedule.stays.erase(plan.schedule.stays.begin() + (stay - &plan.schedule.stays.front()));
        return true;
      }},
     {"a stay ends before its last reader",
      [](Case& plan) {
-       Stay* stay = plan.Pick([&](const Stay& s) { return s.end != End::kCopyOut && plan.Needs(s.to - 1, s.storage); });
+       Stay* stay =
+           plan.Pick([&](const Stay& s) { return s.end != End::kCopyOut && plan.Needs(Before(s.to), s.storage); });
        if (!stay) return false;
-       --stay->to;
+       stay->to = Before(stay->to);
        return true;
      }},
     {"what outlives the step leaves",
@@ -132,14 +136,14 @@ const std::vector<Breakage> kBreakages{
      [](Case& plan) {
        Stay* stay = plan.Pick([](const Stay& s) { return s.end == End::kCopyOut; });
        if (!stay) return false;
-       stay->leave = plan.Below(2) == 0 ? stay->from : stay->to + 1;
+       stay->leave = plan.Below(2) == 0 ? stay->from : stay->to.Next();
        return true;
      }},
     {"a copy to the host before a change",
      [](Case& plan) {
        for (Stay& stay : plan.schedule.stays) {
          if (stay.end != End::kCopyOut || plan.Size(stay) == 0) continue;
-         for (Index k = stay.from + 1; k < stay.leave; ++k) {
+         for (const StepId k : Ids(stay.from.Next(), stay.leave)) {
            if (!plan.Changes(k, stay.storage)) continue;
            stay.leave = k;
            return true;
@@ -149,13 +153,13 @@ const std::vector<Breakage> kBreakages{
      }},
     {"ops in another order",
      [](Case& plan) {
-       const std::size_t k = plan.Below(plan.schedule.steps.size() - 1);
+       const StepId k(plan.Below(plan.schedule.steps.size() - 1));
        auto& steps = plan.schedule.steps;
        // Two first runs of neighbouring ops.
-       if (steps[k + 1] != steps[k] + 1 ||
-           std::ranges::find(steps, steps[k]) != steps.begin() + static_cast<std::ptrdiff_t>(k))
+       if (steps[k.Next()] != steps[k].Next() ||
+           std::ranges::find(steps, steps[k]) != steps.begin() + static_cast<std::ptrdiff_t>(k.index()))
          return false;
-       std::swap(steps[k], steps[k + 1]);
+       std::swap(steps[k], steps[k.Next()]);
        return true;
      }},
     {"a step is missing",
@@ -166,31 +170,31 @@ const std::vector<Breakage> kBreakages{
      }},
     {"an op that the graph has not",
      [](Case& plan) {
-       plan.schedule.steps[plan.Below(plan.schedule.steps.size())] =
-           static_cast<Index>(plan.graph.ops.size() + plan.Below(3));
+       plan.schedule.steps[StepId(plan.Below(plan.schedule.steps.size()))] =
+           OpId(plan.graph.ops.size() + plan.Below(3));
        return true;
      }},
     {"a storage that the graph has not",
      [](Case& plan) {
-       plan.schedule.stays[plan.Below(plan.schedule.stays.size())].storage =
-           static_cast<Index>(plan.graph.storages.size() + plan.Below(3));
+       plan.schedule.stays[StayId(plan.Below(plan.schedule.stays.size()))].storage =
+           StorageId(plan.graph.storages.size() + plan.Below(3));
        return true;
      }},
     {"a recomputation runs another op",
      [](Case& plan) {
        Stay* stay = plan.Pick([](const Stay& s) { return s.begin == Begin::kRecompute; });
        if (!stay) return false;
-       Index& op = plan.schedule.steps[stay->from];
-       if (op == 0) return false;
-       --op;
+       OpId& op = plan.schedule.steps[stay->from];
+       if (op == OpId(0)) return false;
+       op = OpId(op.index() - 1);
        return true;
      }},
     {"an op that runs again gives other bits",
      [](Case& plan) {
-       std::vector<bool> ran(plan.graph.ops.size(), false);
-       for (const Index op : plan.schedule.steps) {
+       IdVector<OpId, bool> ran(plan.graph.ops.size(), false);
+       for (const OpId op : plan.schedule.steps) {
          if (ran[op]) {
-           plan.graph.ops[op].deterministic = false;
+           plan.graph.ops[op.index()].deterministic = false;
            return true;
          }
          ran[op] = true;
@@ -216,8 +220,8 @@ const std::vector<Breakage> kBreakages{
      }},
     {"a workspace on a storage",
      [](Case& plan) {
-       const std::vector<Bytes> workspace = sim::StepWorkspace(plan.workload, plan.schedule);
-       const auto k = static_cast<Index>(plan.Below(workspace.size()));
+       const IdVector<StepId, Bytes> workspace = sim::StepWorkspace(plan.workload, plan.schedule);
+       const StepId k(plan.Below(workspace.size()));
        const Stay* stay = plan.Pick([&](const Stay& s) { return s.from <= k && k < s.to; });
        if (workspace[k] == 0 || !stay) return false;
        plan.schedule.workspace_address[k] = stay->address;
@@ -225,8 +229,8 @@ const std::vector<Breakage> kBreakages{
      }},
     {"a workspace without an address",
      [](Case& plan) {
-       const std::vector<Bytes> workspace = sim::StepWorkspace(plan.workload, plan.schedule);
-       const std::size_t k = plan.Below(workspace.size());
+       const IdVector<StepId, Bytes> workspace = sim::StepWorkspace(plan.workload, plan.schedule);
+       const StepId k(plan.Below(workspace.size()));
        if (workspace[k] == 0) return false;
        plan.schedule.workspace_address[k] = -1;
        return true;
@@ -249,7 +253,7 @@ const std::vector<Breakage> kBreakages{
     {"a stay twice",
      [](Case& plan) {
        const std::size_t i = plan.Below(plan.schedule.stays.size());
-       const Stay stay = plan.schedule.stays[i];
+       const Stay stay = plan.schedule.stays[StayId(i)];
        plan.schedule.stays.insert(plan.schedule.stays.begin() + static_cast<std::ptrdiff_t>(i), stay);
        return true;
      }},
@@ -257,7 +261,7 @@ const std::vector<Breakage> kBreakages{
      [](Case& plan) {
        const std::size_t i = plan.Below(plan.schedule.stays.size());
        if (i == 0) return false;
-       std::swap(plan.schedule.stays[i - 1], plan.schedule.stays[i]);
+       std::swap(plan.schedule.stays[StayId(i - 1)], plan.schedule.stays[StayId(i)]);
        return true;
      }},
 };
@@ -265,9 +269,10 @@ const std::vector<Breakage> kBreakages{
 // One number changed, or a part lost. May be harmless.
 void Edit(Case& plan) {
   auto& stays = plan.schedule.stays;
-  Stay& stay = stays[plan.Below(stays.size())];
-  const auto shift = [&](Index value) {
-    return plan.Below(2) == 0 ? value + 1 + static_cast<Index>(plan.Below(2)) : value - std::min<Index>(value, 1);
+  Stay& stay = stays[StayId(plan.Below(stays.size()))];
+  const auto shift = [&](StepId step) {
+    const std::size_t value = step.index();
+    return StepId(plan.Below(2) == 0 ? value + 1 + plan.Below(2) : value - std::min<std::size_t>(value, 1));
   };
   switch (plan.Below(11)) {
     case 0: stay.from = shift(stay.from); break;
@@ -275,22 +280,21 @@ void Edit(Case& plan) {
     case 2: stay.leave = shift(stay.leave); break;
     case 3: stay.begin = static_cast<Begin>(plan.Below(4)); break;
     case 4: stay.end = static_cast<End>(plan.Below(4)); break;
-    case 5: stay.storage = static_cast<Index>(plan.Below(plan.graph.storages.size())); break;
+    case 5: stay.storage = StorageId(plan.Below(plan.graph.storages.size())); break;
     case 6:
       stay.address += plan.workload.alignment * (plan.Below(2) == 0 ? 1 : -1) * static_cast<Bytes>(1 + plan.Below(30));
       break;
     case 7: {
       const std::size_t i = plan.Below(stays.size());
-      std::swap(stay.address, stays[i].address);
+      std::swap(stay.address, stays[StayId(i)].address);
       break;
     }
-    case 8: stays.erase(stays.begin() + (&stay - stays.data())); break;
+    case 8: stays.erase(stays.begin() + (&stay - &stays.front())); break;
     case 9:
-      plan.schedule.steps[plan.Below(plan.schedule.steps.size())] =
-          static_cast<Index>(plan.Below(plan.graph.ops.size()));
+      plan.schedule.steps[StepId(plan.Below(plan.schedule.steps.size()))] = OpId(plan.Below(plan.graph.ops.size()));
       break;
     default:
-      plan.schedule.workspace_address[plan.Below(plan.schedule.steps.size())] =
+      plan.schedule.workspace_address[StepId(plan.Below(plan.schedule.steps.size()))] =
           static_cast<Bytes>(plan.Below(300)) * plan.workload.alignment;
   }
   // Most edits would only break the order of the stays.
@@ -358,7 +362,7 @@ TEST(BrokenPlans, EditsAreRefusedOrHarmless) {
         continue;
       }
       ++harmless;
-      const std::vector<Bytes> bytes = sim::StepBytes(task->workload, edited.schedule);
+      const IdVector<StepId, Bytes> bytes = sim::StepBytes(task->workload, edited.schedule);
       ASSERT_LE(*std::ranges::max_element(bytes), edited.budget) << "seed " << seed << ", edit " << i;
       ASSERT_TRUE(GivesTheSame(edited.graph, edited.schedule, task->workload.alignment, edited.budget))
           << "seed " << seed << ", edit " << i;

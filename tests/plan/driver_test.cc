@@ -1,21 +1,22 @@
 // What planners must not do, on steps made by hand: each was once done.
-#include "plan/driver.h"
+#include "plan/search/driver.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "plan/policy.h"
-#include "plan/rollout.h"
+#include "plan/policies/policy.h"
+#include "plan/search/rollout.h"
 #include "plan/validate.h"
 #include "sim/simulate.h"
-#include "tests/sim/hand_graph.h"
+#include "tests/support/hand_graph.h"
+#include "tests/support/id_literals.h"
 
 namespace ebbtide::plan {
 namespace {
 
 using testing::ElementsAre;
 
-constexpr sim::Link kLink{.to_device = 1e9, .to_host = 1e9, .latency = 0};
+constexpr Link kLink{.to_device = 1e9, .to_host = 1e9, .latency = 0};
 
 SearchOptions Short() {
   SearchOptions search;
@@ -40,7 +41,7 @@ TEST(Driver, AChangeThatIsStillToComeIsNotRunEarly) {
   step.Make("read", {changed}, 1, {.phase = Phase::kBackward, .time = 1});  // 4
   const sim::Workload workload = step.Workload();
   const sim::Schedule schedule = RunWithout(workload, /*swap=*/false, 101, Neutral(workload));
-  EXPECT_THAT(schedule.steps, ElementsAre(0, 1, 0, 2, 3, 4));
+  EXPECT_THAT(schedule.steps, ElementsAre(0_op, 1_op, 0_op, 2_op, 3_op, 4_op));
   EXPECT_TRUE(Validate(step.graph, schedule, {.budget = 101, .alignment = 1, .needs_addresses = false}));
 }
 
@@ -52,7 +53,7 @@ TEST(Driver, WhatOneOpMakesIsMadeAgainOnce) {
   step.Make("read", {made[0], made[1]}, 1, {.phase = Phase::kBackward, .time = 1});  // 2
   const sim::Workload workload = step.Workload();
   const sim::Schedule schedule = RunWithout(workload, /*swap=*/false, 101, Neutral(workload));
-  EXPECT_THAT(schedule.steps, ElementsAre(0, 1, 0, 2));
+  EXPECT_THAT(schedule.steps, ElementsAre(0_op, 1_op, 0_op, 2_op));
 }
 
 TEST(Driver, WhatOutlivesTheStepIsThereAtItsEnd) {

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/sim/hand_graph.h"
+#include "tests/support/hand_graph.h"
 
 namespace ebbtide::plan {
 namespace {

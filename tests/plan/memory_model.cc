@@ -1,3 +1,4 @@
+// Runs a schedule on units of memory that each hold one number.
 #include "tests/plan/memory_model.h"
 
 #include <algorithm>
@@ -9,7 +10,7 @@ namespace ebbtide {
 namespace {
 
 using Contents = std::uint64_t;
-using sim::Index;
+using sim::StepId;
 
 Contents Mix(Contents a, Contents b) {
   Contents z = a * 0x9e3779b97f4a7c15u + b + 0x165667b19e3779f9u;
@@ -17,20 +18,18 @@ Contents Mix(Contents a, Contents b) {
   return z ^ (z >> 32);
 }
 
-Index StorageOf(const TrainingGraph& graph, TensorId id) {
-  return static_cast<Index>(graph.tensor(id).storage.index());
-}
+StorageId StorageOf(const TrainingGraph& graph, TensorId id) { return graph.tensor(id).storage; }
 
 bool IsBatchNorm(const Op& op) { return op.kind.find("batch_norm") != std::string::npos; }
 
 // What an op reads, and what that makes of the storages it writes.
 struct Doing {
-  std::vector<Index> reads;
-  std::set<Index> writes;
+  std::vector<StorageId> reads;
+  std::set<StorageId> writes;
 };
 
-Doing DoingOf(const TrainingGraph& graph, std::size_t i, const std::set<Index>& existing) {
-  const Op& op = graph.ops[i];
+Doing DoingOf(const TrainingGraph& graph, OpId i, const std::set<StorageId>& existing) {
+  const Op& op = graph.op(i);
   Doing out;
   for (const TensorId id : op.mutated) out.writes.insert(StorageOf(graph, id));
   for (const TensorId id : op.outputs) {
@@ -79,35 +78,35 @@ class Run {
  public:
   Run(const TrainingGraph& graph, const sim::Schedule& schedule, Bytes alignment, Bytes height)
       : graph_(graph), schedule_(schedule), alignment_(alignment), memory_(height, alignment) {
-    for (Index s = 0; s < graph.storages.size(); ++s) {
-      if (IsPersistent(graph.storages[s].kind)) plain_[s] = Mix(s, 77), existing_.insert(s);
+    for (const StorageId s : Ids<StorageId>(graph.storages.size())) {
+      if (IsPersistent(graph.storage(s).kind)) plain_[s] = Mix(s.index(), 77), existing_.insert(s);
     }
     begun_ = plain_;
-    for (std::size_t i = 0; i < graph.ops.size(); ++i) {
+    for (const OpId i : Ids<OpId>(graph.ops.size())) {
       doing_.push_back(DoingOf(graph, i, existing_));
       existing_.insert(doing_[i].writes.begin(), doing_[i].writes.end());
       const Contents result = Result(i, plain_, 0);
-      for (const Index s : doing_[i].writes) plain_[s] = Mix(result, s);
+      for (const StorageId s : doing_[i].writes) plain_[s] = Mix(result, s.index());
       results_.push_back(result);
     }
   }
 
   bool GivesTheSame() {
-    const auto steps = static_cast<Index>(schedule_.steps.size());
-    std::vector<int> runs(graph_.ops.size(), 0);
-    for (Index k = 0; k <= steps; ++k) {
+    const StepId end = schedule_.steps.end_id();
+    IdVector<OpId, int> runs(graph_.ops.size(), 0);
+    for (const StepId k : Ids<StepId>(schedule_.steps.size() + 1)) {
       if (!Boundary(k)) return false;
-      if (k == steps) break;
-      const Index op = schedule_.steps[k];
+      if (k == end) break;
+      const OpId op = schedule_.steps[k];
       if (!Step(k, op, runs[op]++)) return false;
     }
     if (std::ranges::find(runs, 0) != runs.end()) return false;
     for (const auto& [s, contents] : plain_) {
-      const bool lasts = IsPersistent(graph_.storages[s].kind) ||
+      const bool lasts = IsPersistent(graph_.storage(s).kind) ||
                          std::ranges::any_of(graph_.outputs, [&](TensorId id) { return StorageOf(graph_, id) == s; });
       if (!lasts || Size(s) == 0) continue;
       const auto left = std::ranges::find_if(
-          schedule_.stays, [&](const sim::Stay& stay) { return stay.storage == s && stay.to == steps; });
+          schedule_.stays, [&](const sim::Stay& stay) { return stay.storage == s && stay.to == end; });
       if (left == schedule_.stays.end() || memory_.Read(left->address, Size(s)) != contents) return false;
     }
     return true;
@@ -115,21 +114,21 @@ class Run {
 
  private:
   Bytes Round(Bytes bytes) const { return (bytes + alignment_ - 1) / alignment_ * alignment_; }
-  Bytes Size(Index s) const { return Round(graph_.storages[s].bytes); }
+  Bytes Size(StorageId s) const { return Round(graph_.storage(s).bytes); }
 
   // Batch norm's outputs do not depend on its running statistics; those do not change when it runs again.
-  bool IsStatistics(std::size_t op, Index s) const {
-    return IsBatchNorm(graph_.ops[op]) && graph_.storages[s].kind == StorageKind::kBuffer;
+  bool IsStatistics(OpId op, StorageId s) const {
+    return IsBatchNorm(graph_.op(op)) && graph_.storage(s).kind == StorageKind::kBuffer;
   }
-  Contents Result(std::size_t op, const std::map<Index, Contents>& contents, int run) const {
-    Contents out = Mix(op, graph_.ops[op].deterministic ? 0 : static_cast<Contents>(run));
-    for (const Index s : doing_[op].reads) {
+  Contents Result(OpId op, const std::map<StorageId, Contents>& contents, int run) const {
+    Contents out = Mix(op.index(), graph_.op(op).deterministic ? 0 : static_cast<Contents>(run));
+    for (const StorageId s : doing_[op].reads) {
       if (!IsStatistics(op, s) && Size(s) > 0) out = Mix(out, contents.at(s));
     }
     return out;
   }
 
-  bool Boundary(Index k) {
+  bool Boundary(StepId k) {
     for (const sim::Stay& stay : schedule_.stays) {
       if (stay.end != sim::End::kCopyOut) continue;
       // A copy may read at its beginning, or at its end.
@@ -148,7 +147,7 @@ class Run {
       if (stay.from != k) continue;
       here_[stay.storage] = &stay;
       if (stay.begin == sim::Begin::kPresent) {
-        if (k != 0 || !begun_.contains(stay.storage)) return false;
+        if (k != StepId(0) || !begun_.contains(stay.storage)) return false;
         memory_.Write(stay.address, Size(stay.storage), begun_.at(stay.storage));
       } else if (stay.begin == sim::Begin::kCopyIn) {
         if (!host_.contains(stay.storage) || !host_[stay.storage]) return false;
@@ -159,10 +158,10 @@ class Run {
     return true;
   }
 
-  bool Step(Index k, Index op, int run) {
+  bool Step(StepId k, OpId op, int run) {
     const Doing& doing = doing_[op];
-    std::map<Index, Contents> contents;
-    for (const Index s : doing.reads) {
+    std::map<StorageId, Contents> contents;
+    for (const StorageId s : doing.reads) {
       const sim::Stay* stay = Here(s, k);
       if (Size(s) == 0) {
         coming_.erase(s);
@@ -174,30 +173,30 @@ class Run {
       if (!found && !IsStatistics(op, s)) return false;
       contents[s] = found.value_or(0);
     }
-    const Bytes workspace = k < schedule_.workspace_address.size() ? schedule_.workspace_address[k] : -1;
-    const Bytes own = Round(graph_.ops[op].workspace);
-    if (own > 0 && !memory_.Write(workspace, own, Mix(k, 99))) return false;
+    const Bytes workspace = k < schedule_.workspace_address.end_id() ? schedule_.workspace_address[k] : -1;
+    const Bytes own = Round(graph_.op(op).workspace);
+    if (own > 0 && !memory_.Write(workspace, own, Mix(k.index(), 99))) return false;
     const Contents result = Result(op, contents, run);
     // The first run is what counts: it must read what it reads in the plain step.
     if (run == 0 && result != results_[op]) return false;
     Bytes beside = own;
-    for (const Index s : doing.writes) {
+    for (const StorageId s : doing.writes) {
       if (Size(s) == 0 || (run > 0 && IsStatistics(op, s))) continue;
       const sim::Stay* stay = Here(s, k);
       const bool is_new = std::ranges::find(doing.reads, s) == doing.reads.end();
       const bool begins = stay && stay->from == k && stay->begin != sim::Begin::kCopyIn;
       if (is_new && !begins) {
         if (run == 0) return false;
-        if (!memory_.Write(workspace + beside, Size(s), Mix(k, 98))) return false;
+        if (!memory_.Write(workspace + beside, Size(s), Mix(k.index(), 98))) return false;
         beside += Size(s);
         continue;
       }
-      if (!stay || !memory_.Write(stay->address, Size(s), Mix(result, s))) return false;
+      if (!stay || !memory_.Write(stay->address, Size(s), Mix(result, s.index()))) return false;
     }
     return true;
   }
 
-  const sim::Stay* Here(Index s, Index k) const {
+  const sim::Stay* Here(StorageId s, StepId k) const {
     const auto found = here_.find(s);
     return found != here_.end() && found->second->from <= k && k < found->second->to ? found->second : nullptr;
   }
@@ -206,14 +205,14 @@ class Run {
   const sim::Schedule& schedule_;
   const Bytes alignment_;
   Memory memory_;
-  std::vector<Doing> doing_;
-  std::vector<Contents> results_;    // by op, in the plain step
-  std::map<Index, Contents> plain_;  // what the plain step leaves
-  std::map<Index, Contents> begun_;  // what there is before it
-  std::set<Index> existing_;
-  std::map<Index, const sim::Stay*> here_;
-  std::map<Index, std::optional<Contents>> host_;
-  std::map<Index, Contents> coming_;  // copies to the device that nobody has waited for
+  IdVector<OpId, Doing> doing_;
+  IdVector<OpId, Contents> results_;     // in the plain step
+  std::map<StorageId, Contents> plain_;  // what the plain step leaves
+  std::map<StorageId, Contents> begun_;  // what there is before it
+  std::set<StorageId> existing_;
+  std::map<StorageId, const sim::Stay*> here_;
+  std::map<StorageId, std::optional<Contents>> host_;
+  std::map<StorageId, Contents> coming_;  // copies to the device that nobody has waited for
 };
 
 }  // namespace

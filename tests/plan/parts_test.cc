@@ -6,36 +6,37 @@
 #include <algorithm>
 #include <random>
 
-#include "plan/chains.h"
-#include "plan/forecast.h"
 #include "plan/make_plan.h"
 #include "plan/problem.h"
-#include "tests/plan/random_plans.h"
-#include "tests/sim/hand_graph.h"
+#include "plan/search/chains.h"
+#include "plan/search/forecast.h"
+#include "tests/support/hand_graph.h"
+#include "tests/support/id_literals.h"
+#include "tests/support/random_plans.h"
 
 namespace ebbtide::plan {
 namespace {
 
 using testing::ElementsAre;
 
-constexpr sim::Link kLink{.to_device = 1e9, .to_host = 1e9, .latency = 0};
+constexpr Link kLink{.to_device = 1e9, .to_host = 1e9, .latency = 0};
 
 RC_GTEST_PROP(Forecast, EqualsAnArray, (std::uint64_t seed)) {
   auto values = *rc::gen::nonEmpty(rc::gen::container<std::vector<Bytes>>(rc::gen::inRange<Bytes>(-1000, 1000)));
   std::mt19937_64 random(seed);
   const auto below = [&](std::size_t n) { return std::uniform_int_distribution<std::size_t>(0, n - 1)(random); };
-  Forecast forecast(values);
+  Forecast forecast((IdVector<OpId, Bytes>(values)));
   for (int i = 0; i < 40; ++i) {
     const std::size_t from = below(values.size());
     if (below(2) == 0) {
       const Bytes bytes = static_cast<Bytes>(below(400)) - 200;
-      forecast.Add(static_cast<Index>(from), bytes);
+      forecast.Add(OpId(from), bytes);
       for (std::size_t k = from; k < values.size(); ++k) values[k] += bytes;
     } else {
       const std::size_t to = from + 1 + below(values.size() - from);
       const auto begin = values.begin() + static_cast<std::ptrdiff_t>(from);
       const auto end = values.begin() + static_cast<std::ptrdiff_t>(to);
-      RC_ASSERT(forecast.Most(static_cast<Index>(from), static_cast<Index>(to)) == *std::max_element(begin, end));
+      RC_ASSERT(forecast.Most(OpId(from), OpId(to)) == *std::max_element(begin, end));
     }
   }
 }
@@ -61,14 +62,14 @@ TEST(Problem, WhatFollowsFromAStep) {
   EXPECT_THAT(problem.live, ElementsAre(1100, 1158, 1350, 1156, 1102));
   EXPECT_THAT(problem.before, ElementsAre(1000, 1100, 1150, 1150, 1100));
   // a is used by ops 0, 1, 3 and 4: from 30 to 70 is its longest rest. p is used once.
-  EXPECT_EQ(problem.longest_gap[1], 3u);
-  EXPECT_EQ(problem.longest_gap[0], sim::kNone);
+  EXPECT_EQ(problem.longest_gap[1_storage], 3_op);
+  EXPECT_FALSE(problem.longest_gap[0_storage].valid());
 }
 
 TEST(Chains, CostsAddUpAndLeaveWithTheirMembers) {
   const sim::Workload workload = SmallStep().Workload();
   const Problem problem = MakeProblem(workload, kLink, {});
-  constexpr Index kP = 0, kA = 1, kB = 2, kC = 3, kD = 4, kE = 5;
+  constexpr StorageId kP(0), kA(1), kB(2), kC(3), kD(4), kE(5);
   Chains gone(problem);
   EXPECT_EQ(gone.CostWith(kB), 20);  // nothing is gone
   gone.Add(kA);

@@ -6,8 +6,8 @@
 #include "graph/hash.h"
 #include "plan/make_plan.h"
 #include "plan/plan.h"
-#include "tests/plan/random_plans.h"
-#include "tests/sim/hand_graph.h"
+#include "tests/support/hand_graph.h"
+#include "tests/support/random_plans.h"
 
 namespace ebbtide::plan {
 namespace {

@@ -1,12 +1,12 @@
 // Searches: the same for the same seed at any number of threads, within the budget, no worse than what they begin with.
-#include "plan/search.h"
+#include "plan/search/search.h"
 
 #include <gtest/gtest.h>
 
 #include "plan/make_plan.h"
 #include "plan/plan.h"
-#include "tests/plan/random_plans.h"
-#include "tests/plan/random_step.h"
+#include "tests/support/random_plans.h"
+#include "tests/support/random_step.h"
 
 namespace ebbtide::plan {
 namespace {
@@ -18,7 +18,7 @@ std::unique_ptr<Task> LargerTask(std::uint64_t seed) {
   std::vector<Nanos> times;
   for (const Op& op : task->graph.ops) times.push_back(op.time);
   task->workload = sim::MakeWorkload(task->graph, times);
-  const sim::Link link{.to_device = 50e9, .to_host = 40e9, .latency = 5};
+  const Link link{.to_device = 50e9, .to_host = 40e9, .latency = 5};
   const Bytes floor = Floor(MakeProblem(task->workload, link, {}));
   task->problem = MakeProblem(task->workload, link, {.budget = (floor + sim::PlainPeak(task->workload)) / 2});
   return task;

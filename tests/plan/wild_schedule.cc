@@ -1,10 +1,11 @@
+// Drives a step and lets storages leave and come back by chance.
 #include "tests/plan/wild_schedule.h"
 
 #include <algorithm>
 #include <random>
 #include <set>
 
-#include "plan/driver.h"
+#include "plan/search/driver.h"
 
 namespace ebbtide::plan {
 namespace {
@@ -22,23 +23,23 @@ class Wild : public Driver {
   bool Chance(double share) { return std::bernoulli_distribution(share)(random_); }
 
   bool MakeRoom(Bytes /*room*/) override { return true; }
-  void BecomeIdle(Index s) override {
-    if (state_may_leave_ || workload_.born[s] != sim::kNone) idle_.insert(s);
+  void BecomeIdle(StorageId s) override {
+    if (state_may_leave_ || !workload_.IsState(s)) idle_.insert(s);
   }
-  void EndIdle(Index s) override { idle_.erase(s); }
-  void ComeBack(Index s) override { away_.erase(s); }
+  void EndIdle(StorageId s) override { idle_.erase(s); }
+  void ComeBack(StorageId s) override { away_.erase(s); }
 
-  void BeforeOp(Index /*op*/) override {
-    for (const Index s : std::vector<Index>(away_.begin(), away_.end())) {
+  void BeforeOp(OpId /*op*/) override {
+    for (const StorageId s : std::vector<StorageId>(away_.begin(), away_.end())) {
       if (Chance(returns_)) BringBack(s);
     }
     if (machine_.steps() == 0) return;  // nothing leaves before anything has run
-    for (const Index s : std::vector<Index>(idle_.begin(), idle_.end())) {
+    for (const StorageId s : std::vector<StorageId>(idle_.begin(), idle_.end())) {
       if (machine_.Settled(s) && Chance(leaves_)) Leave(s);
     }
   }
 
-  void Leave(Index s) {
+  void Leave(StorageId s) {
     if (!machine_.OnHost(s) && CanRemake(s) && Chance(0.5)) {
       Forget(s);
       return;
@@ -56,7 +57,7 @@ class Wild : public Driver {
   std::mt19937_64 random_;
   bool state_may_leave_;
   double leaves_ = 0, returns_ = 0;  // chance of each storage at each op
-  std::set<Index> idle_, away_;
+  std::set<StorageId> idle_, away_;
 };
 
 }  // namespace

@@ -1,11 +1,13 @@
 """What all Python tests share: property tests that are the same on every run and do not look at the clock; fixtures."""
 
+import json
 import os
 import pathlib
 import signal
 
 import hypothesis
 import pytest
+from support.plan_command import timed_graph
 
 hypothesis.settings.register_profile("ebbtide", deadline=None, derandomize=True, database=None)
 hypothesis.settings.load_profile("ebbtide")
@@ -14,6 +16,14 @@ hypothesis.settings.load_profile("ebbtide")
 @pytest.fixture(scope="session")
 def checkout():
     return pathlib.Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def graph(tmp_path):
+    """The path of a file with the step of timed_graph."""
+    path = tmp_path / "step.json"
+    path.write_text(json.dumps(timed_graph()))
+    return path
 
 
 @pytest.fixture

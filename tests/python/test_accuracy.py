@@ -1,4 +1,4 @@
-"""bench/accuracy.py by `ebbtide estimate`: files of a few rows, what it prints of them, and what it refuses."""
+"""bench/estimate/accuracy.py by `ebbtide estimate`: files of a few rows, what it prints of them, and what it refuses."""
 
 import csv
 import json
@@ -28,7 +28,7 @@ def run(tmp_path, dataset, rows, *words):
         writer = csv.DictWriter(file, rows[0].keys())
         writer.writeheader()
         writer.writerows(rows)
-    command = [sys.executable, ROOT / "bench" / "accuracy.py", "--dataset", dataset, "--rows", path, "--python", sys.executable, *words]
+    command = [sys.executable, ROOT / "bench" / "estimate" / "accuracy.py", "--dataset", dataset, "--rows", path, "--python", sys.executable, *words]
     environment = dict(os.environ, EBBTIDE_CACHE=str(tmp_path / "cache"), OMP_NUM_THREADS="1")
     return subprocess.run(command, capture_output=True, text=True, env=environment)
 

@@ -1,5 +1,5 @@
 """Our model of PyTorch's allocator and PyTorch's allocator itself, on the phantom GPU: the same figures on random traces.
-`make soak` runs 10,000 of them (bench/soak_allocator.py)."""
+`make soak` runs 10,000 of them (bench/soak/allocator.py)."""
 
 import json
 import shutil
@@ -7,9 +7,7 @@ import subprocess
 import sys
 
 import pytest
-
-import allocator_traces
-import on_phantom
+from support import allocator_traces, on_phantom
 
 pytestmark = [
     on_phantom.needs_phantom,

@@ -6,12 +6,11 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import run_models  # noqa: E402
-from replay import loss_of, same_bits  # noqa: E402
+from support import run_models  # noqa: E402
+from support.replay import loss_of, same_bits  # noqa: E402
 from torch import nn  # noqa: E402
 
 import ebbtide  # noqa: E402
-
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -42,7 +41,7 @@ def deep():
 @pytest.mark.parametrize("make, share", [(deep, 0.5), (run_models.cnn, 0.7)])
 def test_same_numbers_in_less_memory(make, share):
     model, loss_fn, batch = make()
-    twin, other = copy.deepcopy(model), copy.deepcopy(model)
+    spare, other = copy.deepcopy(model), copy.deepcopy(model)
     with budget_of("1TiB") as plain:
         expected = trained(other, loss_fn, batch)
     assert plain.report()["copied_out_bytes"] == 0
@@ -54,7 +53,7 @@ def test_same_numbers_in_less_memory(make, share):
     report = budget.report()
     assert report["peak_bytes"] <= limit
     assert report["copied_in_bytes"] > 0
-    assert all(same_bits(a, b) for a, b in zip(trained(twin, loss_fn, batch), expected))  # and none afterwards
+    assert all(same_bits(a, b) for a, b in zip(trained(spare, loss_fn, batch), expected))  # and none afterwards
 
 
 def test_a_limit_that_cannot_be_kept_raises():

@@ -4,9 +4,8 @@ alone make them. What else counts: that torch never reserves more, that nothing 
 import textwrap
 
 import pytest
-
-from on_phantom import needs_phantom
-from test_run_cuda import run
+from support.cuda_steps import run
+from support.on_phantom import needs_phantom
 
 pytestmark = needs_phantom
 

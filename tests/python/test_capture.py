@@ -15,7 +15,7 @@ from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
 import ebbtide  # noqa: E402
-from ebbtide.capture_errors import CaptureError  # noqa: E402
+from ebbtide import CaptureError  # noqa: E402
 
 
 def perceptron():

@@ -4,13 +4,12 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from support.replay import assert_trains_alike  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
 import ebbtide  # noqa: E402
-from ebbtide.twins import TokenLSTM  # noqa: E402
-from replay import assert_trains_alike  # noqa: E402
-
+from ebbtide.torch_models import TokenLSTM  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

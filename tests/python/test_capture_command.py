@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from ebbtide.capture_command import main  # noqa: E402
+from ebbtide.commands.capture import main  # noqa: E402
 
 SCRIPT = """
 import torch
@@ -121,6 +121,6 @@ def test_examples_are_captured(checkout, tmp_path, capsys):
 
 
 def test_as_a_program(script, tmp_path):
-    command = [sys.executable, "-m", "ebbtide.capture_command", f"{script}:step", "-o", str(tmp_path / "step.json"), "-q"]
+    command = [sys.executable, "-m", "ebbtide.commands.capture", f"{script}:step", "-o", str(tmp_path / "step.json"), "-q"]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "made 4\n")

@@ -6,13 +6,13 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from support.replay import loss_of  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 from torch.profiler import ProfilerActivity, profile  # noqa: E402
 
 import ebbtide  # noqa: E402
-from ebbtide.twins import TokenLSTM, UNet  # noqa: E402
-from replay import loss_of  # noqa: E402
+from ebbtide.torch_models import TokenLSTM, UNet  # noqa: E402
 
 # Handles, memory that holds nothing, and numbers that go to or come from tensors: the profiler and the tracer see them
 # differently.

@@ -4,12 +4,12 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from support.replay import assert_trains_alike  # noqa: E402
 from torch import nn  # noqa: E402
 
 import ebbtide  # noqa: E402
-from ebbtide.capture_errors import CaptureError  # noqa: E402
-from ebbtide.optimizers import describe  # noqa: E402
-from replay import assert_trains_alike  # noqa: E402
+from ebbtide import CaptureError  # noqa: E402
+from ebbtide.capture.optimizers import describe  # noqa: E402
 
 SETTINGS = [
     (torch.optim.SGD, {}),

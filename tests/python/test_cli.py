@@ -1,68 +1,17 @@
 """The program as a user runs it: exit codes, one-line errors, the JSON fields, what goes to which stream."""
 
-import errno
-import fcntl
 import gzip
 import json
-import os
-import pathlib
-import pty
 import re
-import struct
 import subprocess
-import termios
 
 import pytest
+from support.command_line import PROGRAM, assert_refused, result_of, run, run_on_terminal
 
-PROGRAM = os.environ.get("EBBTIDE_PROGRAM") or str(pathlib.Path(__file__).resolve().parents[2] / "build" / "ebbtide")
 ESCAPE = "\x1b"
-VERBS = ["models", "gpus", "inspect", "plan", "simulate", "share", "capture", "dryrun"]
-
-
-def run(*words, **environment):
-    """Without a terminal, in an environment that does not depend on the caller's terminal."""
-    kept = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "NO_COLOR", "LC_ALL", "LC_CTYPE", "LANG")}
-    return subprocess.run([PROGRAM, *map(str, words)], capture_output=True, text=True, stdin=subprocess.DEVNULL,
-                          env={**kept, **environment})
-
-
-def run_on_terminal(*words, width=80, **environment):
-    """What appears on a terminal of that width: standard output and standard error mixed."""
-    kept = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "NO_COLOR", "LC_ALL", "LC_CTYPE", "LANG")}
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, width, 0, 0))
-    process = subprocess.Popen([PROGRAM, *map(str, words)], stdin=theirs, stdout=theirs, stderr=theirs,
-                               env={**kept, "TERM": "xterm-256color", **environment})
-    os.close(theirs)
-    data = b""
-    while True:
-        try:
-            piece = os.read(ours, 65536)
-        except OSError as error:  # the terminal's way to say that nobody writes to it any more
-            assert error.errno == errno.EIO
-            break
-        if not piece:
-            break
-        data += piece
-    os.close(ours)
-    assert process.wait() == 0
-    return data.decode().replace("\r\n", "\n")
-
-
-def result_of(*words):
-    """The one object on standard output of a run that must succeed silently."""
-    done = run(*words, "--json")
-    assert done.stderr == ""
-    assert done.returncode == 0
-    return json.loads(done.stdout)
-
-
-def assert_refused(done, *parts):
-    """Exit 2, nothing on standard output, one line on standard error that holds all parts in order."""
-    assert done.returncode == 2, done.stderr
-    assert done.stdout == ""
-    assert done.stderr.count("\n") == 1 and done.stderr.endswith("\n"), done.stderr
-    assert re.search(".*".join(map(re.escape, parts)), done.stderr), done.stderr
+# Those whose section of the manual has a row for each flag; the others' sections also refer to each other.
+LISTED = ["models", "gpus", "inspect", "plan", "simulate", "share", "capture", "dryrun"]
+VERBS = [*LISTED, "estimate", "fit", "train", "profile", "verify", "replay", "pack", "report"]
 
 
 # ---- Help and version
@@ -99,13 +48,30 @@ def test_help_is_the_manual_s(checkout):
     def flags(text):
         return set(re.findall(r"^\| `(?:-\w`, `)?(--[a-z][a-z-]+)", text, re.MULTILINE))
 
-    for verb in VERBS:
+    for verb in LISTED:
         in_help = set(re.findall(r"--[a-z][a-z-]+", run(verb, "--help").stdout))
         text = section(f"ebbtide {verb}")
         in_manual = flags(text + section("Flags of every verb"))
         if shared := re.search(r"flags of MODEL are those of `inspect`, without (.*?)[.:]", text):
             in_manual |= flags(section("ebbtide inspect")) - set(re.findall(r"--[a-z][a-z-]+", shared.group(1)))
         assert in_help == in_manual, verb
+
+
+def test_every_flag_is_in_the_manual(checkout):
+    """By name, in the verb's section or in one that it refers to ("as for `capture`", "those of `estimate`")."""
+    manual = (checkout / "docs" / "command-line.md").read_text()
+    sections = dict(re.findall(r"^## (?:ebbtide )?([^\n]+)\n(.*?)(?=^## |\Z)", manual, re.MULTILINE | re.DOTALL))
+    sections["pack"] = (checkout / "docs" / "pack.md").read_text()
+
+    def named(verb):
+        text = sections[verb]
+        referred = re.findall(r"(?:as for|those of)\s+`(\w+)`", text)
+        return set(re.findall(r"--[a-z][a-z-]+", text)).union(*(named(other) for other in referred))
+
+    common = set(re.findall(r"--[a-z][a-z-]+", sections["Flags of every verb"]))
+    for verb in VERBS:
+        in_help = set(re.findall(r"--[a-z][a-z-]+", run(verb, "--help").stdout))
+        assert in_help <= named(verb) | common, (verb, sorted(in_help - named(verb) - common))
 
 
 # ---- models

@@ -7,13 +7,13 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import run_models  # noqa: E402
-from replay import loss_of, same_bits  # noqa: E402
+from support import run_models  # noqa: E402
+from support.replay import loss_of, same_bits  # noqa: E402
 from torch import nn  # noqa: E402
 
-from ebbtide import compiling  # noqa: E402
-from ebbtide.compiling import reports  # noqa: E402
-from ebbtide.step_plan import BudgetError  # noqa: E402
+from ebbtide import BudgetError  # noqa: E402
+from ebbtide.compile import backend as compiling  # noqa: E402
+from ebbtide.compile.backend import reports  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -47,10 +47,10 @@ def last_of():
     return [piece.last[0] for job in compiling._jobs.values() for piece in job.pieces if piece.last][-1]
 
 
-def check_same(model, twin, found, expected):
+def check_same(model, plain, found, expected):
     for mine, other in zip(found[0], expected[0]):
         assert same_bits(mine, other)
-    for name, value in twin.state_dict().items():
+    for name, value in plain.state_dict().items():
         assert same_bits(model.state_dict()[name], value), name
     assert torch.equal(found[1], expected[1])
 
@@ -58,14 +58,14 @@ def check_same(model, twin, found, expected):
 def compare(name, budget, **how):
     """Trains compiled and plain; what the last graph reports."""
     model, loss_fn, batch = run_models.ALL[name]()
-    twin, spare = copy.deepcopy(model), copy.deepcopy(model)
-    expected = trained(twin, twin, loss_fn, batch, **how)
+    plain, spare = copy.deepcopy(model), copy.deepcopy(model)
+    expected = trained(plain, plain, loss_fn, batch, **how)
     try:
         found = trained(model, compiled(model, budget=budget), loss_fn, batch, **how)
     except BudgetError as error:
         model, budget = spare, error.minimum_budget_bytes
         found = trained(model, compiled(model, budget=budget), loss_fn, batch, **how)
-    check_same(model, twin, found, expected)
+    check_same(model, plain, found, expected)
     report = reports()[-1]
     assert report["peak_bytes"] <= report["budget_bytes"]
     return report
@@ -102,24 +102,24 @@ def test_a_budget_that_cannot_be_kept_names_one_that_can():
 
 def test_evaluation_and_training_in_turn():
     model, loss_fn, batch = run_models.cnn()
-    twin = copy.deepcopy(model)
+    plain = copy.deepcopy(model)
     call = compiled(model, budget="70%")
     for _ in range(2):
-        check_same(model, twin, trained(model, call, loss_fn, batch, 2), trained(twin, twin, loss_fn, batch, 2))
-        model.eval(), twin.eval()
+        check_same(model, plain, trained(model, call, loss_fn, batch, 2), trained(plain, plain, loss_fn, batch, 2))
+        model.eval(), plain.eval()
         with torch.no_grad():
-            assert same_bits(call(batch[0]), twin(batch[0]))
-        assert same_bits(call(batch[0]).detach(), twin(batch[0]).detach())  # a graph that nobody goes back through
-        model.train(), twin.train()
+            assert same_bits(call(batch[0]), plain(batch[0]))
+        assert same_bits(call(batch[0]).detach(), plain(batch[0]).detach())  # a graph that nobody goes back through
+        model.train(), plain.train()
 
 
 def test_other_shapes():
     model, loss_fn, (x, y) = run_models.cnn()
-    twin = copy.deepcopy(model)
+    plain = copy.deepcopy(model)
     call = compiled(model, budget="60%")
     for size in (8, 4, 6, 8):
         batch = x[:size], y[:size]
-        check_same(model, twin, trained(model, call, loss_fn, batch, 2), trained(twin, twin, loss_fn, batch, 2))
+        check_same(model, plain, trained(model, call, loss_fn, batch, 2), trained(plain, plain, loss_fn, batch, 2))
 
 
 class TwoHeads(nn.Module):
@@ -139,32 +139,32 @@ class TwoHeads(nn.Module):
 ])
 def test_gradients_for_some_outputs_in_any_strides(loss_fn):
     model, x = TwoHeads(), torch.randn(4, 8)
-    twin = copy.deepcopy(model)
+    plain = copy.deepcopy(model)
     call = compiled(model, budget="90%")
     for _ in range(3):
         results = []
-        for target, function in ((model, call), (twin, twin)):
+        for target, function in ((model, call), (plain, plain)):
             torch.manual_seed(3)
             target.zero_grad()
             loss_fn(function(x)).backward()
             results.append(torch.get_rng_state())
         assert torch.equal(*results)
-        for mine, other in zip(model.parameters(), twin.parameters()):
+        for mine, other in zip(model.parameters(), plain.parameters()):
             assert (mine.grad is None) == (other.grad is None)
             assert mine.grad is None or same_bits(mine.grad, other.grad)
 
 
 def test_gradients_of_inputs_and_accumulated_ones():
-    model, twin = TwoHeads().eval(), None
-    twin = copy.deepcopy(model)
+    model = TwoHeads().eval()
+    plain = copy.deepcopy(model)
     call = compiled(model, budget="90%")
     for _ in range(2):
         x = torch.randn(4, 8)
         mine, other = x.clone().requires_grad_(), x.clone().requires_grad_()
         call(mine * 2)[0].square().sum().backward()
-        twin(other * 2)[0].square().sum().backward()
+        plain(other * 2)[0].square().sum().backward()
         assert same_bits(mine.grad, other.grad)
-    assert same_bits(model.left.weight.grad, twin.left.weight.grad)
+    assert same_bits(model.left.weight.grad, plain.left.weight.grad)
 
 
 class Broken(TwoHeads):
@@ -176,13 +176,13 @@ class Broken(TwoHeads):
 
 def test_pieces_of_a_broken_graph():
     model, x = Broken(), torch.randn(4, 8)
-    twin = copy.deepcopy(model)
-    twin(x).square().sum().backward()
+    plain = copy.deepcopy(model)
+    plain(x).square().sum().backward()
     for options in ({"budget": "100%"}, {"budget": "1MiB", "pieces": 2}):
         torch._dynamo.reset()
         model.zero_grad()
         compiled(model, **options)(x).square().sum().backward()
-        assert same_bits(model.body.weight.grad, twin.body.weight.grad)
+        assert same_bits(model.body.weight.grad, plain.body.weight.grad)
         assert {r["budget_bytes"] for r in reports()[-2:]} == {524288} or options["budget"] == "100%"
     torch._dynamo.reset()
     with pytest.raises(BudgetError, match=r"test_compile\.py:\d+ .*pieces.: 2") as caught:
@@ -194,7 +194,7 @@ def test_pieces_of_a_broken_graph():
 
 def test_a_second_call_before_backward_needs_a_share():
     model, x = TwoHeads().eval(), torch.randn(4, 8)
-    twin = copy.deepcopy(model)
+    plain = copy.deepcopy(model)
     call = compiled(model, budget="1MiB")
     first = call(x)
     with pytest.raises(BudgetError, match="called again before the backward pass"):
@@ -204,8 +204,8 @@ def test_a_second_call_before_backward_needs_a_share():
     model.zero_grad()
     call = compiled(model, budget="1MiB", pieces=2)
     (call(x)[0] * call(2 * x)[0]).sum().backward()
-    (twin(x)[0] * twin(2 * x)[0]).sum().backward()
-    for mine, other in zip(model.parameters(), twin.parameters()):
+    (plain(x)[0] * plain(2 * x)[0]).sum().backward()
+    for mine, other in zip(model.parameters(), plain.parameters()):
         assert (mine.grad is None and other.grad is None) or same_bits(mine.grad, other.grad)
 
 
@@ -228,10 +228,10 @@ def test_mistakes_are_told():
 
 def test_a_forward_that_fails_has_changed_nothing():
     model, loss_fn, batch = run_models.cnn()
-    twin = copy.deepcopy(model)
+    plain = copy.deepcopy(model)
     call = compiled(model, budget="60%")
     trained(model, call, loss_fn, batch, 1)
-    trained(twin, twin, loss_fn, batch, 1)
+    trained(plain, plain, loss_fn, batch, 1)
     prepared = last_of()
     engine = prepared.slots[0].engine(prepared)
     failed = 0
@@ -250,7 +250,7 @@ def test_a_forward_that_fails_has_changed_nothing():
     engine.fail_at(0)
     assert failed >= 2
     model.load_state_dict(before)
-    check_same(model, twin, trained(model, call, loss_fn, batch, 2), trained(twin, twin, loss_fn, batch, 2))
+    check_same(model, plain, trained(model, call, loss_fn, batch, 2), trained(plain, plain, loss_fn, batch, 2))
 
 
 _RANKS = """
@@ -258,7 +258,7 @@ import copy, sys, torch
 import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel as DDP
-from ebbtide.compiling import reports
+from ebbtide.compile.backend import reports
 rank = int(sys.argv[1])
 torch.set_num_threads(1)
 dist.init_process_group("gloo", init_method="file://" + sys.argv[2], rank=rank, world_size=2)

@@ -2,10 +2,8 @@
 
 import json
 import os
-import pathlib
 import pickle
 import re
-import shutil
 import signal
 import stat
 import subprocess
@@ -13,16 +11,14 @@ import sys
 import textwrap
 
 import pytest
-
-from test_cli import PROGRAM, assert_refused, result_of, run
+from support.browser import needs_chromium, rendered
+from support.command_line import HAS_PHANTOM, PROGRAM, assert_refused, result_of, run
 
 MIB = 1 << 20
 CONTEXT = 365953024  # of profiles/a100-40gb.json
 TOTAL = 42474471424
 
-pytestmark = pytest.mark.skipif(
-    not (pathlib.Path(PROGRAM).parent / "phantom" / "cu13").is_dir(), reason="the build has no phantom GPU"
-)
+pytestmark = pytest.mark.skipif(not HAS_PHANTOM, reason="the build has no phantom GPU")
 
 
 def dryrun(*words, folder=None, **options):
@@ -257,20 +253,6 @@ def test_the_snapshot_is_torch_s(training, tmp_path):
 
 # ---- The page, in a browser
 
-CHROMIUM = shutil.which("chromium")
-
-
-def rendered(page, script, folder):
-    """The document as Chromium has it after the script has run in the page."""
-    copy = folder / "copy.html"
-    copy.write_text(page.read_text().replace("</body>", f"<script>{script}</script></body>"))
-    words = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder / 'profile'}",
-             "--window-size=1300,1000", "--host-resolver-rules=MAP * ~NOTFOUND", "--dump-dom", copy.as_uri()]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=120)
-    assert "<body>" in done.stdout, done.stderr
-    return done.stdout
-
-
 # Points at every eighth pixel above the peak, from the bottom up, and keeps what the page says.
 HOVER = """
 const data = JSON.parse(document.getElementById("data").textContent);
@@ -287,7 +269,7 @@ document.body.append(pre);
 """
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="no chromium")
+@needs_chromium
 def test_the_page_in_a_browser(training, tmp_path):
     folder, _, result = training
     page = folder / "page.html"
@@ -309,7 +291,7 @@ def test_the_page_in_a_browser(training, tmp_path):
     assert re.search(r'id="failures"[^>]*hidden', dom)
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="no chromium")
+@needs_chromium
 def test_the_page_of_a_long_run_stays_small(tmp_path):
     """What the program makes of 100,000 events: a page below 2 MB, of which the part around the peak is exact."""
     code = """

@@ -3,8 +3,7 @@
 import json
 
 import pytest
-
-from test_cli import assert_refused, result_of, run
+from support.command_line import assert_refused, result_of, run
 
 PARTS = ["Parameter", "Buffer", "Gradient", "Optstate", "Other", "Activation", "Temp", "workspace", "fragmentation",
          "reservation", "context"]
@@ -79,7 +78,8 @@ def test_fit_does_not_depend_on_threads():
     (["resnet18", "--framework", "tensorflow", "--alloc-conf", "x:1"], ["--alloc-conf: of no use with --framework tensorflow"]),
     (["no-such-model.pb"], ["no-such-model.pb: "]),
     (["no-such-model.pb", "--framework", "mxnet"], ["--framework mxnet: of no use with no-such-model.pb, expected tensorflow"]),
-    (["resnet18", "--framework", "pytorhc"], ["--framework: expected pytorch, pytorch-2.15, pytorch-2.6, mxnet or tensorflow, found pytorhc", "did you mean pytorch"]),
+    (["resnet18", "--framework", "pytorhc"],
+     ["--framework: expected pytorch, pytorch-2.15, pytorch-2.6, mxnet or tensorflow, found pytorhc", "did you mean pytorch"]),
     (["resnet18", "--zero-grad", "middle"], ["--zero-grad: expected start, before-backward or end, found middle"]),
     (["resnet18", "--iterations", "0"], ["--iterations: expected a positive whole number, found 0"]),
     (["resnet18", "--alloc-conf", "no_such:1"], ["--alloc-conf: "]),

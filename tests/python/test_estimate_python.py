@@ -9,10 +9,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from support.command_line import result_of  # noqa: E402
 from torch import nn  # noqa: E402
 
 import ebbtide  # noqa: E402
-from test_cli import result_of  # noqa: E402
 
 
 class Net(nn.Module):
@@ -47,7 +47,7 @@ def test_it_has_the_fields_of_the_command(estimate):
     assert sum(estimate.breakdown.values()) == estimate.total_bytes
     assert estimate.to_dict()["peak_reserved_bytes"] == estimate.peak_reserved_bytes
     with pytest.raises(AttributeError, match="has no speed; it has .*fits"):
-        estimate.speed
+        _ = estimate.speed
 
 
 def test_its_repr_is_the_table(estimate):
@@ -140,7 +140,7 @@ def test_a_step_that_cannot_be_captured_says_why():
         def forward(self, x):
             return super().forward(x if x.sum() > 0 else -x)
 
-    with pytest.raises(ebbtide.capture_errors.CaptureError):
+    with pytest.raises(ebbtide.CaptureError):
         ebbtide.estimate(Asks(4, 4), torch.zeros(2, 4), gpu="t4")
     with pytest.raises(ValueError, match="target: of no use with a dict"):
         ebbtide.estimate(nn.Linear(4, 4), {"input": torch.zeros(2, 4)}, target=torch.zeros(2, 4))

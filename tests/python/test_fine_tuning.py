@@ -1,5 +1,5 @@
 """Frozen parameters, LoRA, gradient accumulation and activation checkpointing: built-in models against the steps of
-their twins, which freeze, adapt, sum up and recompute by PyTorch's own means."""
+the PyTorch models that they stand for, which freeze, adapt, sum up and recompute by PyTorch's own means."""
 
 import json
 import pathlib
@@ -10,9 +10,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from zoo_figures import PROGRAM, flags_of, inspect  # noqa: E402
-
-HAS_PHANTOM = (pathlib.Path(PROGRAM).parent / "phantom" / "cu13").is_dir()
+from support.command_line import HAS_PHANTOM, PROGRAM  # noqa: E402
+from support.zoo_figures import flags_of, inspect  # noqa: E402
 
 IMAGE = {"batch_size": 3, "image_size": 96, "classes": 10}
 TOKENS = {"batch_size": 3, "seq_len": 48}

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from test_cli import assert_refused, result_of, run
+from support.command_line import assert_refused, result_of, run
 
 MIB = 2**20
 PROFILE = Path(__file__).parents[2] / "profiles" / "v100-16gb.json"

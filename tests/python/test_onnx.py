@@ -1,5 +1,5 @@
-"""ONNX exports of the PyTorch twins against the captured steps of the same twins: parameters, forward FLOPs, bytes saved
-for backward. Ten models are compared by `make bench`; here a few, of both exporters."""
+"""ONNX exports of the models in torch_models against the captured steps of the same models: parameters, forward FLOPs,
+bytes saved for backward. Ten models are compared by `make bench`; here a few, of both exporters."""
 
 import subprocess
 
@@ -8,8 +8,9 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("onnxscript")
 
-from onnx_exports import export  # noqa: E402
-from zoo_figures import PROGRAM, inspect, inspect_capture  # noqa: E402
+from support.command_line import PROGRAM  # noqa: E402
+from support.onnx_exports import export  # noqa: E402
+from support.zoo_figures import inspect, inspect_capture  # noqa: E402
 
 IMAGE = {"image_size": 96, "classes": 10}
 EXPORTS = {

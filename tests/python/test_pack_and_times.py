@@ -3,13 +3,10 @@
 import csv
 import gzip
 import json
-import os
-import pathlib
 import subprocess
 
 import pytest
-
-PROGRAM = os.environ.get("EBBTIDE_PROGRAM") or str(pathlib.Path(__file__).resolve().parents[2] / "build" / "ebbtide")
+from support.command_line import PROGRAM
 
 INSTANCE = """id,lower,upper,size
 b1,0,3,4

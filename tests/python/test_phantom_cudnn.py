@@ -5,8 +5,7 @@ program runs there too."""
 import textwrap
 
 import pytest
-
-from on_phantom import LIBRARIES, on_each_cuda
+from support.on_phantom import LIBRARIES, on_each_cuda
 
 MIB = 1 << 20
 

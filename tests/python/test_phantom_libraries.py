@@ -2,8 +2,7 @@
 Where EBBTIDE_TORCH12_PYTHON names the Python of an environment with a torch for CUDA 12, each program runs there too."""
 
 import pytest
-
-from on_phantom import needs_phantom, on_each_cuda
+from support.on_phantom import needs_phantom, on_each_cuda
 
 pytestmark = needs_phantom
 

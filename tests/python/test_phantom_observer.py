@@ -7,8 +7,7 @@ import sys
 import textwrap
 
 import pytest
-
-from on_phantom import CALM_END, needs_phantom, run_program, statistics_in
+from support.on_phantom import CALM_END, needs_phantom, run_program, statistics_in
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 

@@ -7,8 +7,7 @@ import sys
 import textwrap
 
 import pytest
-
-from on_phantom import CALM_END, environment, needs_phantom, run_program, statistics_in
+from support.on_phantom import CALM_END, environment, needs_phantom, run_program, statistics_in
 
 MIB = 1 << 20
 CONTEXT = 365953024  # of profiles/a100-40gb.json

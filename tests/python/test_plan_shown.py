@@ -2,15 +2,11 @@
 
 import json
 import re
-import shutil
-import subprocess
 
 import pytest
-from test_cli import assert_refused, result_of, run, run_on_terminal
-from test_plan_command import QUICK, RESNET, graph, plan, timed_graph  # noqa: F401
-
-CHROMIUM = shutil.which("chromium")
-
+from support.browser import needs_chromium, rendered
+from support.command_line import assert_refused, result_of, run, run_on_terminal
+from support.plan_command import QUICK, RESNET, plan, timed_graph
 
 # ---- Time over budget
 
@@ -51,7 +47,7 @@ def test_the_budget_that_was_asked_for_is_a_point(curve):
         assert point[field] == result[field], field
 
 
-def test_pareto_by_hand(graph):  # noqa: F811
+def test_pareto_by_hand(graph):
     # With 408 bytes nothing is given up; with 400 to 308, b (60) or a (100) is made again: one op of 10 us. What a
     # plan for less takes is no less than what one for more takes.
     result = plan(graph, "--pareto", "--no-swap")
@@ -63,7 +59,7 @@ def test_pareto_by_hand(graph):  # noqa: F811
     assert all(time == 60_000 for budget, time in times.items() if budget < 308)
 
 
-def test_pareto_does_not_depend_on_threads_nor_need_a_bound(graph):  # noqa: F811
+def test_pareto_does_not_depend_on_threads_nor_need_a_bound(graph):
     one = plan(graph, "--pareto", "--threads", 1)
     assert one == plan(graph, "--pareto", "--threads", 3)
     without = plan(graph, "--pareto", "--no-bound")
@@ -72,7 +68,7 @@ def test_pareto_does_not_depend_on_threads_nor_need_a_bound(graph):  # noqa: F81
     assert without["gap"] is None
 
 
-def test_pareto_of_a_policy_that_cannot(graph):  # noqa: F811
+def test_pareto_of_a_policy_that_cannot(graph):
     result = plan(graph, "--pareto", "--policy", "none")
     feasible = [point["feasible"] for point in result["pareto"]]
     assert feasible[0] and not any(feasible[1:])
@@ -82,13 +78,13 @@ def test_pareto_of_a_policy_that_cannot(graph):  # noqa: F811
     assert done.stdout.count("infeasible") == len(feasible) - 1
 
 
-def test_pareto_of_a_budget_below_the_minimum(graph):  # noqa: F811
+def test_pareto_of_a_budget_below_the_minimum(graph):
     result = plan(graph, "--pareto", "--budget", "200", code=1)
     assert not result["feasible"]
     assert all(point["feasible"] and point["budget_bytes"] > 200 for point in result["pareto"])
 
 
-def test_pareto_as_text(graph):  # noqa: F811
+def test_pareto_as_text(graph):
     done = run("plan", graph, "--pareto", "--budget", "300")
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
@@ -114,7 +110,7 @@ def test_the_iteration_on_a_terminal():
     assert max(map(len, plain.splitlines()[1:])) <= 60
 
 
-def test_kept_is_what_backward_needs(graph):  # noqa: F811
+def test_kept_is_what_backward_needs(graph):
     # a and b are saved for backward; p is a parameter, c comes and goes, the last is backward's own.
     assert plan(graph)["kept"] == {"storages": 2, "bytes": 160}
     tight = plan(graph, "--budget", "300", "--link", "1kB/s")
@@ -122,7 +118,7 @@ def test_kept_is_what_backward_needs(graph):  # noqa: F811
     assert tight["swapped"] == {"storages": 0, "bytes": 0}
 
 
-def test_a_budget_above_the_plain_peak_is_said_to_fit(graph):  # noqa: F811
+def test_a_budget_above_the_plain_peak_is_said_to_fit(graph):
     text = run("plan", graph, "--budget", "408").stdout
     assert "It fits without a plan." in text and "swapped" not in text
     assert "fits without" not in run("plan", graph, "--budget", "407").stdout
@@ -150,7 +146,8 @@ def test_progress_on_a_terminal_is_erased():
 def test_a_file_that_cannot_be_written_is_noticed_first(tmp_path):
     """Before the model is looked at, so that no search is lost."""
     for verb in (["plan", "no-such-model"], ["simulate", "no-such-model", "--plan", "none.json"]):
-        for name, what in (("no/such/plan.html", "no such folder"), ("closed.json", "expected a file, found a folder"), ("plan.csv", "expected a name that ends in")):
+        for name, what in (("no/such/plan.html", "no such folder"), ("closed.json", "expected a file, found a folder"),
+                           ("plan.csv", "expected a name that ends in")):
             (tmp_path / "closed.json").mkdir(exist_ok=True)
             done = run(*verb, "-o", tmp_path / name)
             assert_refused(done, f"ebbtide {verb[0]}: -o {tmp_path / name}: ", what)
@@ -159,7 +156,7 @@ def test_a_file_that_cannot_be_written_is_noticed_first(tmp_path):
     assert_refused(other, "no such folder")
 
 
-def test_a_page_of_an_infeasible_budget(graph, tmp_path):  # noqa: F811
+def test_a_page_of_an_infeasible_budget(graph, tmp_path):
     page, table, file = tmp_path / "p.html", tmp_path / "p.txt", tmp_path / "p.json"
     plan(graph, "--budget", "200", "-o", page, "-o", table, "-o", file, code=1)
     assert "No plan can do with less than 248 B" in page.read_text()
@@ -184,22 +181,11 @@ def test_bad_usage_is_noticed_before_the_model(words, parts):
     assert_refused(run("plan", "no-such-model", *words), "ebbtide plan: ", *parts)
 
 
-def test_a_share_may_have_a_space(graph):  # noqa: F811
+def test_a_share_may_have_a_space(graph):
     assert plan(graph, "--budget", "75 %")["budget_bytes"] == 306
 
 
 # ---- The page, in a browser
-
-
-def rendered(page, script, folder):
-    """The document as Chromium has it after the script has run in the page."""
-    copy = folder / "copy.html"
-    copy.write_text(page.read_text().replace("</body>", f"<script>{script}</script></body>"))
-    words = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder / 'profile'}",
-             "--window-size=1300,1000", "--host-resolver-rules=MAP * ~NOTFOUND", "--dump-dom", copy.as_uri()]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=120)
-    assert "<body>" in done.stdout, done.stderr
-    return done.stdout
 
 
 # Points at the middle of each stream and of the memory, zooms by dragging, and keeps what the page says.
@@ -228,7 +214,7 @@ document.body.append(pre);
 """
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="no chromium")
+@needs_chromium
 def test_the_page_in_a_browser(curve, tmp_path):
     result, page = curve
     assert not re.search(r'(src|href)\s*=|@import|url\(|https?://', page.read_text())  # one file, no network
@@ -256,7 +242,7 @@ def test_the_page_in_a_browser(curve, tmp_path):
     assert rows == {"points": len(result["pareto"]), "policies": len(result["policies"]), "parts": 5}
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="no chromium")
+@needs_chromium
 def test_the_page_of_a_replay_shows_stalls(tmp_path):
     path, page = tmp_path / "plan.json", tmp_path / "replay.html"
     plan(*RESNET, "--budget", "60%", "--no-recompute", "-o", path, "-q", *QUICK)
@@ -271,7 +257,7 @@ def test_the_page_of_a_replay_shows_stalls(tmp_path):
     assert re.search(r'id="trade-off"[^>]*hidden', dom) and re.search(r'id="compared"[^>]*hidden', dom)
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="no chromium")
+@needs_chromium
 def test_names_in_a_page_are_text(tmp_path):
     content = timed_graph()
     content["ops"][1]["layer"] = "</script><b>&amp;"

@@ -4,7 +4,7 @@ import os
 import re
 import subprocess
 
-from test_cli import PROGRAM
+from support.command_line import PROGRAM
 
 
 def test_the_example_prints_what_the_readme_shows(checkout, tmp_path):

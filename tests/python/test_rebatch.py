@@ -5,17 +5,17 @@ import json
 import pytest
 
 torch = pytest.importorskip("torch")
-_core = pytest.importorskip("ebbtide._core")
+native = pytest.importorskip("ebbtide.native")
 
 import torch.nn.functional as F  # noqa: E402
+from support.command_line import assert_refused, result_of, run  # noqa: E402
 from torch import nn  # noqa: E402
 
-from ebbtide.capture_batches import batch_size_of, capture_batches, resized, telling_batches  # noqa: E402
-from test_cli import assert_refused, result_of, run  # noqa: E402
+from ebbtide.capture.batches import batch_size_of, capture_batches, resized, telling_batches  # noqa: E402
 
 
-def texts(parts, batches):
-    return [json.dumps(step.graph) for step in capture_batches(*parts, batches=batches)]
+def graphs(parts, batches):
+    return [native.Graph(json.dumps(step.graph)) for step in capture_batches(*parts, batches=batches)]
 
 
 def classifier(model, image):
@@ -67,23 +67,23 @@ MODELS = {
 @pytest.mark.parametrize("name", MODELS)
 def test_any_batch_is_what_a_capture_gives(name):
     parts = MODELS[name]()
-    first, second, third = texts(parts, [3, 8, 61])
-    any_batch = _core.AnyBatch(first, second)
+    first, second, third = graphs(parts, [3, 8, 61])
+    any_batch = native.AnyBatch(first, second)
     any_batch.confirm(third)
-    made, captured = json.loads(any_batch.at(61)), json.loads(third)
+    made, captured = json.loads(any_batch.at(61).to_json()), json.loads(third.to_json())
     sizes = lambda graph: [  # noqa: E731  by another way than confirm() compares
         [s["bytes"] for s in graph["storages"]], [t["shape"] for t in graph["tensors"]], [op.get("flops", 0) for op in graph["ops"]]]
-    assert sizes(made) == sizes(captured) != sizes(json.loads(first))
+    assert sizes(made) == sizes(captured) != sizes(json.loads(first.to_json()))
 
 
 def test_a_loss_over_all_pairs_is_refused_by_the_third_capture():
     model = nn.Linear(16, 32)
     loss = lambda out: F.cross_entropy(out @ out.T, torch.arange(len(out)))  # noqa: E731
     parts = (model, loss, torch.optim.SGD(model.parameters(), lr=0.1), torch.zeros(8, 16))
-    first, second, third = texts(parts, None)
+    first, second, third = graphs(parts, None)
     # 8 * 8 and 17 * 17 scores lie on a line with slope 225 / 9 = 25; 29 * 29 do not lie on it.
     with pytest.raises(ValueError, match=r"ops\[\d+\] \((mm|t|_log_softmax|arange|\w+), loss\).*not on the line"):
-        _core.AnyBatch(first, second).confirm(third)
+        native.AnyBatch(first, second).confirm(third)
 
 
 def test_sizes_that_do_not_grow_evenly_are_refused():
@@ -92,21 +92,21 @@ def test_sizes_that_do_not_grow_evenly_are_refused():
             return super().forward(x[: len(x) // 2]).sum()
 
     model = Halves(4, 4)
-    first, second = texts((model, None, None, torch.zeros(2, 4)), [4, 9])
+    first, second = graphs((model, None, None, torch.zeros(2, 4)), [4, 9])
     # 4 // 2 = 2 and 9 // 2 = 4: a rise of 2 over 5 samples.
     with pytest.raises(ValueError, match=r"a size grows by -?\d+ from batch 4 to 9; expected a multiple of 5"):
-        _core.AnyBatch(first, second)
+        native.AnyBatch(first, second)
 
 
 def test_steps_that_differ_are_refused():
     one, two = nn.Linear(4, 4), nn.Sequential(nn.Linear(4, 4), nn.ReLU())
-    texts_of = lambda model, batch: texts((model, lambda out: out.sum(), None, torch.zeros(2, 4)), [batch])[0]  # noqa: E731
+    graph_of = lambda model, batch: graphs((model, lambda out: out.sum(), None, torch.zeros(2, 4)), [batch])[0]  # noqa: E731
     with pytest.raises(ValueError, match="not the same at both batches"):
-        _core.AnyBatch(texts_of(one, 2), texts_of(two, 3))
+        native.AnyBatch(graph_of(one, 2), graph_of(two, 3))
     with pytest.raises(ValueError, match="all inputs have the same sizes"):
-        _core.AnyBatch(texts_of(one, 2), texts_of(one, 2))
+        native.AnyBatch(graph_of(one, 2), graph_of(one, 2))
     with pytest.raises(ValueError, match="batch 0: expected a positive one"):
-        _core.AnyBatch(texts_of(one, 2), texts_of(one, 3)).at(0)
+        native.AnyBatch(graph_of(one, 2), graph_of(one, 3)).at(0)
 
 
 def test_the_example_is_cut_or_continued_in_its_own_order():

@@ -3,13 +3,12 @@
 import gzip
 import json
 import os
-import pathlib
 import pickle
 import subprocess
 
 import pytest
+from support.command_line import PROGRAM
 
-PROGRAM = os.environ.get("EBBTIDE_PROGRAM") or str(pathlib.Path(__file__).resolve().parents[2] / "build" / "ebbtide")
 MIB = 1 << 20
 OWN = "action,id,bytes,stream\nalloc,a,31457280,0\nalloc,b,1000,0\nfree,a\nalloc,c,41943040,0\n"
 

@@ -4,8 +4,7 @@ import json
 import subprocess
 
 import pytest
-
-from test_cli import PROGRAM
+from support.command_line import PROGRAM
 
 
 def run(*words, cwd=None):
@@ -39,6 +38,7 @@ def test_bad_results_are_told(text, line, tmp_path):
 
 def test_bad_usage_is_told(tmp_path):
     (tmp_path / "r.json").write_text(run("gpus", "--json").stdout)
-    for words, line in ((["r.json"], "expected -o FILE"), (["no.json", "-o", "r.html"], "no.json"), (["r.json", "-o", "r.pdf"], ".html"), ([], "expected a RESULT.json")):
+    for words, line in ((["r.json"], "expected -o FILE"), (["no.json", "-o", "r.html"], "no.json"), (["r.json", "-o", "r.pdf"], ".html"),
+                        ([], "expected a RESULT.json")):
         done = run("report", *words, cwd=tmp_path)
         assert done.returncode == 2 and line in done.stderr

@@ -1,46 +1,17 @@
 """ebbtide.step on device cuda, on the phantom GPU: one program per test, the race checker beside. Kernels are skipped there, so numbers
 are not compared; what is: that nothing is touched before its turn, that all of it lies in the pool, and what failures leave behind."""
 
-import json
 import os
 import subprocess
 import sys
-import textwrap
 
 import pytest
-
-from on_phantom import CALM_END, importable, needs_phantom, run_program, statistics_in
+from support.cuda_steps import run
+from support.on_phantom import needs_phantom
 
 pytest.importorskip("torch")
 
 pytestmark = needs_phantom
-
-HEAD = CALM_END + """\
-import ctypes, json, torch
-from torch.nn import functional as F
-import ebbtide, run_models
-phantom = ctypes.CDLL(None)
-torch.manual_seed(0)
-
-class Cnn:
-    def __init__(self, batch=64):
-        self.model = run_models.SmallCNN().cuda()
-        self.optimizer = torch.optim.Adam(self.model.parameters())
-        self.batch = tuple(t.cuda() for t in run_models._images(batch, 32, 10))
-    def step(self, **options):
-        return ebbtide.step(self.model, F.cross_entropy, self.optimizer, self.batch, device="cuda", **options)
-
-def races():
-    return phantom.ebbtide_phantom_race_count()
-"""
-
-
-def run(code, folder, **variables):
-    """What the program printed, as JSON, and the phantom's statistics."""
-    cache = os.environ.get("EBBTIDE_TEST_CACHE") or str(folder.parent / "cuda-cache")
-    said = run_program(HEAD + textwrap.dedent(code).lstrip("\n"), folder, **{
-        "EBBTIDE_PHANTOM_CHECK": "race", "EBBTIDE_PHANTOM_KERNEL_US": "100", "XDG_CACHE_HOME": cache, "PYTHONPATH": importable(), **variables})
-    return json.loads(said.stdout.splitlines()[-1]), next(statistics for statistics in statistics_in(folder) if statistics["launches"])
 
 
 def test_a_step_lies_in_its_pool_without_a_race_beside_its_copies(tmp_path):
@@ -202,7 +173,7 @@ def test_compiled_models_too(tmp_path):
     """Backward runs on a thread of autograd's, and gradients and outputs are the user's memory."""
     said, _ = run(
         """
-        from ebbtide.compiling import reports
+        from ebbtide.compile.backend import reports
         job = Cnn()
         model = torch.compile(job.model, backend="ebbtide", options={"budget": "60%"})
         for autocast in (False, True):

@@ -2,14 +2,12 @@
 
 import json
 import re
-import shutil
 
 import pytest
-from test_cli import assert_refused, run, run_on_terminal
-from test_plan_command import timed_graph
-from test_plan_shown import rendered
+from support.browser import needs_chromium, rendered
+from support.command_line import assert_refused, run, run_on_terminal
+from support.plan_command import timed_graph
 
-CHROMIUM = shutil.which("chromium")
 V100 = ("--gpu", "v100-16gb")
 FIELDS = {"fits": bool, "peak_bytes": int, "time_ns": int, "exclusive_time_ns": int, "jobs": list}
 
@@ -184,7 +182,7 @@ out.id = "said"; out.textContent = JSON.stringify(said); document.body.append(ou
 """
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="no chromium")
+@needs_chromium
 def test_the_page_in_a_browser(pair, tmp_path):
     result, page = pair
     assert not re.search(r'(src|href)\s*=|@import|url\(|https?://', page.read_text())
@@ -198,7 +196,7 @@ def test_the_page_in_a_browser(pair, tmp_path):
     assert re.search(r'id="failures"[^>]*hidden', dom)
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="no chromium")
+@needs_chromium
 def test_the_page_of_what_does_not_fit(tmp_path):
     page = tmp_path / "no.html"
     share("resnet50:400", "resnet50:400", *V100, "--no-plan", "-o", page, code=1)

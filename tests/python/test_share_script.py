@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from ebbtide import share_command  # noqa: E402
+from ebbtide.commands import share as share_command  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_thread", "own_cache")
 

@@ -8,13 +8,11 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import run_models  # noqa: E402
-from replay import same_bits  # noqa: E402
+from support import run_models  # noqa: E402
+from support.replay import same_bits  # noqa: E402
 
 import ebbtide  # noqa: E402
-from ebbtide.sharing import SharedError  # noqa: E402
-from ebbtide.sharing_plans import needs_of  # noqa: E402
-from ebbtide.step_plan import BudgetError  # noqa: E402
+from ebbtide import BudgetError, SharedError  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_thread", "own_cache")
 
@@ -27,7 +25,7 @@ class Training:
         self.seed, self.options = seed, options
         self.model, self.loss_fn, self.batch = run_models.ALL[name]()
         self.optimizer = torch.optim.Adam(self.model.parameters())
-        self.twin, self.twins_optimizer = copy.deepcopy((self.model, self.optimizer))
+        self.lone_model, self.lone_optimizer = copy.deepcopy((self.model, self.optimizer))
         self.step = ebbtide.step(self.model, self.loss_fn, self.optimizer, self.batch, **options)
 
     def add(self, gpu, *more, **options):
@@ -38,19 +36,19 @@ class Training:
     def alone(self, steps, batches=None):
         """Losses of the copy."""
         torch.manual_seed(self.seed)
-        step = ebbtide.step(self.twin, self.loss_fn, self.twins_optimizer, self.batch, **self.options)
+        step = ebbtide.step(self.lone_model, self.loss_fn, self.lone_optimizer, self.batch, **self.options)
         losses = []
         for batch in batches or [self.batch] * steps:
             losses.append(step(batch).item())
             if len(losses) == steps:
                 break
-        self.twins_step = step
+        self.lone_step = step
         return losses
 
     def assert_same(self):
-        for (name, a), b in zip(self.model.state_dict().items(), self.twin.state_dict().values()):
+        for (name, a), b in zip(self.model.state_dict().items(), self.lone_model.state_dict().values()):
             assert same_bits(a, b), name
-        a, b = self.optimizer.state_dict()["state"], self.twins_optimizer.state_dict()["state"]
+        a, b = self.optimizer.state_dict()["state"], self.lone_optimizer.state_dict()["state"]
         assert a.keys() == b.keys()
         for number, state in b.items():
             for name, value in state.items():
@@ -65,6 +63,11 @@ def least(trainings):
         with pytest.raises(BudgetError, match="without further plans") as caught:
             gpu.run(iterations=1)
     return caught.value.minimum_budget_bytes
+
+
+def own_height(gpu, job):
+    """Of an iteration by the plan that its step has."""
+    return gpu._arranger_of_jobs().within(job, job.prepare(job._leaves_of(job.step._example)), gpu.capacity, 0).height
 
 
 @pytest.mark.parametrize("more", [0.0, 0.5, 2.0])
@@ -94,7 +97,7 @@ def test_each_trains_as_alone(more):
         torch.manual_seed(9)
         mine = training.step(training.batch)
         torch.manual_seed(9)
-        assert same_bits(mine, training.twins_step(training.batch))
+        assert same_bits(mine, training.lone_step(training.batch))
         training.assert_same()
 
 
@@ -112,7 +115,7 @@ def test_batches_of_loaders_are_drawn_as_alone():
     for training, loader in zip(trainings, loaders):
         torch.manual_seed(training.seed)
         losses = []
-        step = ebbtide.step(training.twin, training.loss_fn, training.twins_optimizer, training.batch)
+        step = ebbtide.step(training.lone_model, training.loss_fn, training.lone_optimizer, training.batch)
         for _ in range(2):
             losses += [step(*batch).item() for batch in loader]
         expected.append(losses)
@@ -169,7 +172,7 @@ def test_jobs_that_fill_the_pool_are_planned_for_less_where_that_pays(monkeypatc
         with ebbtide.Shared(capacity=least(trainings)) as gpu:
             for training in trainings:
                 training.add(gpu)
-            heights = [needs_of(training.job.prepare(training.job._leaves_of(training.batch)).planned, gpu.capacity)[1] for training in trainings]
+            heights = [own_height(gpu, training.job) for training in trainings]
             gpu.run(iterations=6)
             assert [training.job.losses for training in trainings] == expected
             report = gpu.report().to_dict()

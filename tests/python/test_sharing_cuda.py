@@ -2,17 +2,16 @@
 is: that no job touches memory before another is done with it, and what random numbers each has drawn."""
 
 import pytest
-
-from on_phantom import needs_phantom
-from test_run_cuda import run
+from support.cuda_steps import run
+from support.on_phantom import needs_phantom
 
 pytest.importorskip("torch")
 
 pytestmark = needs_phantom
 
 HEAD = """
-from ebbtide.step_plan import BudgetError
-from ebbtide.sharing import SharedError
+from ebbtide import BudgetError
+from ebbtide import SharedError
 
 def least(steps):
     with ebbtide.Shared(capacity=512) as gpu:

@@ -7,8 +7,7 @@ import pickletools
 import sys
 
 import pytest
-
-from test_cli import assert_refused, result_of, run
+from support.command_line import assert_refused, result_of, run
 
 MODEL = ["resnet18", "--batch-size", 8, "--image-size", 64, "--optimizer", "adam", "--gpu", "rtx3060"]
 

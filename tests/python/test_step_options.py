@@ -1,4 +1,5 @@
-"""Options that change the training step: built-in models against the steps of their twins, captured on the phantom GPU."""
+"""Options that change the training step: built-in models against the steps of the PyTorch models that they stand for,
+captured on the phantom GPU."""
 
 import json
 import pathlib
@@ -9,10 +10,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from test_zoo_against_torch import CAPTURED  # noqa: E402
-from zoo_figures import PROGRAM, inspect  # noqa: E402
-
-HAS_PHANTOM = (pathlib.Path(PROGRAM).parent / "phantom" / "cu13").is_dir()
+from support.command_line import HAS_PHANTOM, PROGRAM  # noqa: E402
+from support.zoo_figures import CAPTURED, inspect  # noqa: E402
 
 # cuDNN's LSTM cannot be captured: torch's fakes do not run it.
 MODELS = [name for name in CAPTURED if name != "lstm"]
@@ -31,7 +30,7 @@ def captures(tmp_path_factory):
         pytest.skip("the build has no phantom GPU")
     folder = tmp_path_factory.mktemp("captures")
     jobs = {file_name(case): arguments for case, arguments in CASES.items()}
-    program = pathlib.Path(__file__).parent / "programs" / "capture_twins.py"
+    program = pathlib.Path(__file__).parent / "programs" / "capture_torch_models.py"
     done = subprocess.run([PROGRAM, "dryrun", "-q", "--", sys.executable, program, folder, json.dumps(jobs)],
                           capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

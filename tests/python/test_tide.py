@@ -5,8 +5,7 @@ import json
 import textwrap
 
 import pytest
-
-from on_phantom import CALM_END, importable, needs_phantom, run_program
+from support.on_phantom import CALM_END, importable, needs_phantom, run_program
 
 pytest.importorskip("torch")
 
@@ -95,7 +94,7 @@ def test_a_tensor_that_another_stream_uses(tmp_path):
 
 def test_two_trainings_on_two_streams(tmp_path):
     said = run("""
-        import run_models
+        from support import run_models
         tide = ebbtide.use_tide(capacity="2GiB")
         phantom_observer.start()
         jobs = []

@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from test_cli import PROGRAM  # noqa: E402
+from support.command_line import PROGRAM  # noqa: E402
 
 MLP = ["mlp", "--widths", "64,64,64,64,10", "--batch-size", "2048", "--threads", "1"]
 

@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from test_cli import PROGRAM  # noqa: E402
+from support.command_line import PROGRAM  # noqa: E402
 
 
 def run(*words):

@@ -1,12 +1,13 @@
 // `inspect` on a step small enough to do by hand.
-#include "report/inspect.h"
+#include "report/json/inspect.h"
 
 #include <gtest/gtest.h>
 
 #include <sstream>
 
 #include "graph/check.h"
-#include "report/text.h"
+#include "report/text/inspect.h"
+#include "report/text/text.h"
 
 namespace ebbtide::report {
 namespace {
@@ -56,6 +57,13 @@ TrainingGraph Tiny() {
   add("add_", Phase::kUpdate, "", {w, gw}, updated, 0).mutated = {w};
   graph.outputs = {loss};
   return graph;
+}
+
+jobs::InspectResult Inspect(const TrainingGraph& graph, const std::string& model) {
+  jobs::InspectRequest request;
+  request.model.model = model;
+  request.model.graph = std::make_shared<const TrainingGraph>(graph);
+  return jobs::Inspect(request, {}).value();
 }
 
 TEST(Inspect, CountsTheTinyStep) {
@@ -147,7 +155,7 @@ TEST(Inspect, PlotMarksThePhasesUnderTheirOps) {
 TEST(Inspect, AGraphWithoutOpsHasNoPeakOp) {
   TrainingGraph graph;
   AddTensor(graph, AddStorage(graph, StorageKind::kParameter, 8, "w"), {2});
-  const Inspection inspection = Inspect(graph, "empty.json");
+  const jobs::InspectResult inspection = Inspect(graph, "empty.json");
   const Json result = InspectJson(inspection);
   EXPECT_TRUE(result["peak_at"].is_null());
   EXPECT_EQ(result["peak_bytes"], 8);

@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <fstream>
 
-#include "report/memory_page.h"
+#include "report/page/memory_page.h"
 
 namespace ebbtide::report {
 namespace {

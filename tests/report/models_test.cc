@@ -1,7 +1,9 @@
 // The list of models, for people.
-#include "report/models.h"
+#include "report/text/models.h"
 
 #include <gtest/gtest.h>
+
+#include "report/json/models.h"
 
 namespace ebbtide::report {
 namespace {

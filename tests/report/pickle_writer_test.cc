@@ -1,14 +1,14 @@
 // Bytes of a pickle, by the opcodes of Python's pickletools, and read back by our own reader.
-#include "report/pickle_writer.h"
+#include "report/snapshot/pickle_writer.h"
 
 #include <gtest/gtest.h>
 
-#include "alloc/pickle.h"
+#include "trace/pickle.h"
 
 namespace ebbtide::report {
 namespace {
 
-using alloc::Pickle;
+using trace::Pickle;
 using namespace std::string_literals;
 
 TEST(PickleWriterTest, TextsAreWrittenOnce) {

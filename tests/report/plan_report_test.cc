@@ -3,22 +3,27 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "report/plan.h"
-#include "report/plan_page.h"
-#include "report/plan_strip.h"
-#include "report/plan_summary.h"
-#include "report/text.h"
-#include "tests/sim/hand_graph.h"
+#include "report/json/plan.h"
+#include "report/labels.h"
+#include "report/page/plan_page.h"
+#include "report/text/plan.h"
+#include "report/text/plan_strip.h"
+#include "report/text/text.h"
+#include "tests/support/hand_graph.h"
+#include "tests/support/id_literals.h"
 
 namespace ebbtide::report {
 namespace {
 
+using jobs::PlanResult;
+using plan::MovedStorage;
+using plan::Stall;
 using sim::Begin;
 using sim::End;
 using testing::HasSubstr;
 
-constexpr sim::Link kLink{.to_device = 1e9, .to_host = 1e9, .latency = 0};
-constexpr Index kA = 0, kB = 1, kC = 2, kD = 3, kE = 4;
+constexpr Link kLink{.to_device = 1e9, .to_host = 1e9, .latency = 0};
+constexpr StorageId kA(0), kB(1), kC(2), kD(3), kE(4);
 
 // A (100) and B (50) of A are read by backward; C (30) of B is not.
 //   op 0 (10 ns): A.  op 1 (20 ns): B.  op 2 (40 ns): C.  op 3 (10 ns, backward): D (5) of B.  op 4: E (5) of A.
@@ -38,61 +43,62 @@ struct FiveOps {
     result.policy = "home";
     result.gpu = "none";
     result.budget = 160;
-    result.graph = &step.graph;
-    result.workload = &workload;
+    result.graph = std::make_shared<const TrainingGraph>(step.graph);
+    result.workload = std::make_shared<const sim::Workload>(workload);
     result.plain_time = sim::PlainTime(workload);
     result.plain_peak = sim::PlainPeak(workload);
     result.planned.outcome = sim::Simulate(workload, schedule, kLink, {.keep_timeline = true});
+    result.summary = plan::Summarize(workload, schedule, result.planned.outcome);
     result.planned.plan.emplace();
     result.planned.plan->schedule = std::move(schedule);
     result.planned.plan->time = result.planned.outcome.time;
     result.planned.plan->peak = result.planned.outcome.peak;
     return result;
   }
-  PlanSummary Summary(const sim::Schedule& schedule) const {
-    return Summarize(workload, schedule, sim::Simulate(workload, schedule, kLink, {.keep_timeline = true}));
+  plan::Summary Summary(const sim::Schedule& schedule) const {
+    return plan::Summarize(workload, schedule, sim::Simulate(workload, schedule, kLink, {.keep_timeline = true}));
   }
   HandGraph step;
   sim::Workload workload;
 };
 
 sim::Schedule Plain() {
-  return {.steps = {0, 1, 2, 3, 4},
-          .stays = {{.storage = kA, .from = 0, .to = 5},
-                    {.storage = kB, .from = 1, .to = 4},
-                    {.storage = kC, .from = 2, .to = 3},
-                    {.storage = kD, .from = 3, .to = 5},
-                    {.storage = kE, .from = 4, .to = 5}},
+  return {.steps = {0_op, 1_op, 2_op, 3_op, 4_op},
+          .stays = {{.storage = kA, .from = 0_step, .to = 5_step},
+                    {.storage = kB, .from = 1_step, .to = 4_step},
+                    {.storage = kC, .from = 2_step, .to = 3_step},
+                    {.storage = kD, .from = 3_step, .to = 5_step},
+                    {.storage = kE, .from = 4_step, .to = 5_step}},
           .workspace_address = {}};
 }
 
 // A goes to the host while C is made, and comes back.
 sim::Schedule Swapped() {
-  return {.steps = {0, 1, 2, 3, 4},
-          .stays = {{.storage = kA, .from = 0, .to = 3, .end = End::kCopyOut, .leave = 2},
-                    {.storage = kB, .from = 1, .to = 4},
-                    {.storage = kC, .from = 2, .to = 3},
-                    {.storage = kA, .from = 3, .to = 5, .begin = Begin::kCopyIn},
-                    {.storage = kD, .from = 3, .to = 5},
-                    {.storage = kE, .from = 4, .to = 5}},
+  return {.steps = {0_op, 1_op, 2_op, 3_op, 4_op},
+          .stays = {{.storage = kA, .from = 0_step, .to = 3_step, .end = End::kCopyOut, .leave = 2_step},
+                    {.storage = kB, .from = 1_step, .to = 4_step},
+                    {.storage = kC, .from = 2_step, .to = 3_step},
+                    {.storage = kA, .from = 3_step, .to = 5_step, .begin = Begin::kCopyIn},
+                    {.storage = kD, .from = 3_step, .to = 5_step},
+                    {.storage = kE, .from = 4_step, .to = 5_step}},
           .workspace_address = {}};
 }
 
 // A and B are dropped and made again; for B, A is made on the way and stays for op 4.
 sim::Schedule Recomputed() {
-  return {.steps = {0, 1, 2, 0, 1, 3, 4},
-          .stays = {{.storage = kA, .from = 0, .to = 2, .end = End::kDrop},
-                    {.storage = kB, .from = 1, .to = 3, .end = End::kDrop},
-                    {.storage = kC, .from = 2, .to = 3},
-                    {.storage = kA, .from = 3, .to = 7, .begin = Begin::kRecompute},
-                    {.storage = kB, .from = 4, .to = 6, .begin = Begin::kRecompute},
-                    {.storage = kD, .from = 5, .to = 7},
-                    {.storage = kE, .from = 6, .to = 7}},
+  return {.steps = {0_op, 1_op, 2_op, 0_op, 1_op, 3_op, 4_op},
+          .stays = {{.storage = kA, .from = 0_step, .to = 2_step, .end = End::kDrop},
+                    {.storage = kB, .from = 1_step, .to = 3_step, .end = End::kDrop},
+                    {.storage = kC, .from = 2_step, .to = 3_step},
+                    {.storage = kA, .from = 3_step, .to = 7_step, .begin = Begin::kRecompute},
+                    {.storage = kB, .from = 4_step, .to = 6_step, .begin = Begin::kRecompute},
+                    {.storage = kD, .from = 5_step, .to = 7_step},
+                    {.storage = kE, .from = 6_step, .to = 7_step}},
           .workspace_address = {}};
 }
 
 TEST(Summarize, CountsWhatBackwardNeedsAsKept) {
-  const PlanSummary summary = FiveOps().Summary(Plain());
+  const plan::Summary summary = FiveOps().Summary(Plain());
   EXPECT_EQ(summary.kept.storages, 2);  // A and B; C is a temporary, D and E are backward's own
   EXPECT_EQ(summary.kept.bytes, 100 + 50);
   EXPECT_EQ(summary.swapped.storages + summary.recomputed.storages, 0);
@@ -101,7 +107,7 @@ TEST(Summarize, CountsWhatBackwardNeedsAsKept) {
 }
 
 TEST(Summarize, SaysWhatWasWaitedFor) {
-  const PlanSummary summary = FiveOps().Summary(Swapped());
+  const plan::Summary summary = FiveOps().Summary(Swapped());
   EXPECT_EQ(summary.kept.bytes, 50);
   EXPECT_EQ(summary.swapped.bytes, 100);
   ASSERT_EQ(summary.moved.size(), 1u);
@@ -117,12 +123,12 @@ TEST(Summarize, SaysWhatWasWaitedFor) {
   EXPECT_EQ(summary.stalls[0].begin, 70);
   EXPECT_EQ(summary.stalls[0].length(), 131 - 70);
   EXPECT_EQ(summary.stalls[0].storage, kA);
-  EXPECT_EQ(summary.stalls[0].op, 3u);
+  EXPECT_EQ(summary.stalls[0].op, 3_op);
   EXPECT_EQ(summary.stalls[1].cause, Stall::Cause::kData);
   EXPECT_EQ(summary.stalls[1].begin, 141);
   EXPECT_EQ(summary.stalls[1].length(), 232 - 141);
   EXPECT_EQ(summary.stalls[1].storage, kA);
-  EXPECT_EQ(summary.stalls[1].op, 4u);
+  EXPECT_EQ(summary.stalls[1].op, 4_op);
 }
 
 TEST(Summarize, StallsAreAllThatTheSimulatorCounts) {
@@ -130,13 +136,13 @@ TEST(Summarize, StallsAreAllThatTheSimulatorCounts) {
   for (const sim::Schedule& schedule : {Plain(), Swapped(), Recomputed()}) {
     const sim::Outcome outcome = sim::Simulate(five.workload, schedule, kLink, {.keep_timeline = true});
     Nanos all = 0;
-    for (const Stall& stall : Summarize(five.workload, schedule, outcome).stalls) all += stall.length();
+    for (const Stall& stall : plan::Summarize(five.workload, schedule, outcome).stalls) all += stall.length();
     EXPECT_EQ(all, outcome.wait_for_memory + outcome.wait_for_data + outcome.drain);
   }
 }
 
 TEST(Summarize, CountsRecomputedStoragesNotWhatIsMadeOnTheWay) {
-  const PlanSummary summary = FiveOps().Summary(Recomputed());
+  const plan::Summary summary = FiveOps().Summary(Recomputed());
   EXPECT_EQ(summary.recomputed.storages, 2);
   EXPECT_EQ(summary.recomputed.bytes, 150);
   EXPECT_EQ(summary.kept.storages, 0);
@@ -151,9 +157,9 @@ TEST(Summarize, CountsRecomputedStoragesNotWhatIsMadeOnTheWay) {
 
   // Where A is made only to make B of it, and the step itself wants no A any more, A is not among them.
   FiveOps without;
-  without.step.graph.ops[4].inputs = {TensorId(kD)};
+  without.step.graph.ops[4].inputs = {TensorId(kD.index())};
   without.workload = without.step.Workload();
-  const PlanSummary fewer = without.Summary(Recomputed());
+  const plan::Summary fewer = without.Summary(Recomputed());
   EXPECT_EQ(fewer.recomputed.storages, 1);
   EXPECT_EQ(fewer.recomputed.bytes, 50);
 }
@@ -310,15 +316,17 @@ TEST(PlanPage, JoinsSpansWhereTheyAreTooMany) {
   for (int i = 0; i < kOps; ++i) last = step.Make("op", {last}, 8, {.time = 10});
   const sim::Workload workload = step.Workload();
   PlanResult result;
-  result.graph = &step.graph;
-  result.workload = &workload;
+  result.graph = std::make_shared<const TrainingGraph>(step.graph);
+  result.workload = std::make_shared<const sim::Workload>(workload);
   sim::Schedule schedule;
-  for (Index op = 0; op < kOps; ++op) schedule.steps.push_back(op);
-  schedule.stays = {{.storage = 0, .from = 0, .to = kOps, .begin = Begin::kPresent, .end = End::kStays}};
-  for (Index op = 0; op < kOps; ++op) {
-    schedule.stays.push_back({.storage = op + 1, .from = op, .to = std::min<Index>(op + 2, kOps)});
+  for (const OpId op : workload.op_ids()) schedule.steps.push_back(op);
+  const sim::StepId end = schedule.steps.end_id();
+  schedule.stays = {{.storage = 0_storage, .from = 0_step, .to = end, .begin = Begin::kPresent, .end = End::kStays}};
+  for (const sim::StepId k : schedule.steps.ids()) {
+    schedule.stays.push_back({.storage = StorageId(k.index() + 1), .from = k, .to = std::min(k.Next().Next(), end)});
   }
   result.planned.outcome = sim::Simulate(workload, schedule, kLink, {.keep_timeline = true});
+  result.summary = plan::Summarize(workload, schedule, result.planned.outcome);
   result.planned.plan.emplace();
   result.planned.plan->schedule = std::move(schedule);
   const std::string page = PlanPage(result);

@@ -1,5 +1,5 @@
 // Sampling keeps peaks; a plot shows them at full height.
-#include "report/plot.h"
+#include "report/text/plot.h"
 
 #include <gtest/gtest.h>
 

@@ -1,11 +1,11 @@
 // Tables keep to the terminal's width by shortening the columns that may be.
-#include "report/table.h"
+#include "report/text/table.h"
 
 #include <gtest/gtest.h>
 
 #include <sstream>
 
-#include "report/text.h"
+#include "report/text/text.h"
 
 namespace ebbtide::report {
 namespace {

@@ -1,5 +1,5 @@
 // Widths in columns, and names from files that must not disturb the terminal.
-#include "report/text.h"
+#include "report/text/text.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,5 @@
-#include "run/cpu_device.h"
+// The device made of host memory: copies keep the order of their stream, and no pool is larger than the host allows.
+#include "run/device/cpu_device.h"
 
 #include <gtest/gtest.h>
 

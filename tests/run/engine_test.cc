@@ -1,6 +1,6 @@
 // The engine on random steps and random plans, with contents checked byte by byte: it gives what the step gives without
 // a plan, within the pool, step after step; and where something fails, nothing has changed.
-#include "run/engine.h"
+#include "run/engine/engine.h"
 
 #include <gtest/gtest.h>
 
@@ -10,12 +10,13 @@
 #include "graph/hash.h"
 #include "plan/make_plan.h"
 #include "plan/place.h"
-#include "run/cpu_device.h"
-#include "run/failing_device.h"
+#include "run/device/cpu_device.h"
+#include "run/device/failing_device.h"
 #include "sim/trim.h"
-#include "tests/plan/random_plans.h"
-#include "tests/run/fake_runner.h"
-#include "tests/sim/hand_graph.h"
+#include "tests/support/fake_runner.h"
+#include "tests/support/hand_graph.h"
+#include "tests/support/id_literals.h"
+#include "tests/support/random_plans.h"
 
 namespace ebbtide::run {
 namespace {
@@ -30,15 +31,15 @@ plan::Plan PlanOf(const TrainingGraph& graph, const sim::Workload& workload, sim
 }
 
 // An engine on a pool that is as large as the plan, and the same step without a plan.
-class Twins {
+class PlannedAndPlain {
  public:
-  Twins(const TrainingGraph& graph, plan::Plan plan, Bytes spare = 0)
+  PlannedAndPlain(const TrainingGraph& graph, plan::Plan plan, Bytes spare = 0)
       : graph_(graph), runner_(graph), plain_runner_(graph), plain_(graph) {
     device_ = std::make_shared<FailingDevice>(*MakeCpuDevice({.capacity = plan.peak + spare}));
     Result<std::unique_ptr<Engine>> made = Engine::Make(graph, std::move(plan), device_, runner_);
     if (!made) ADD_FAILURE() << made.error().message;
     engine_ = *std::move(made);
-    for (Index s = 0; s < graph.storages.size(); ++s) {
+    for (const StorageId s : Ids<StorageId>(graph.storages.size())) {
       if (Home(s) < 0) continue;
       runner_.Bind(s, device_->At(Home(s)));
       std::ranges::copy(plain_.of(s), device_->At(Home(s)));
@@ -49,8 +50,8 @@ class Twins {
   std::vector<std::byte> Everything() {
     std::vector<std::byte> out(runner_.RandomBytes());
     runner_.SaveRandom(out.data());
-    for (Index s = 0; s < graph_.storages.size(); ++s) {
-      if (Home(s) >= 0) out.insert(out.end(), device_->At(Home(s)), device_->At(Home(s)) + graph_.storages[s].bytes);
+    for (const StorageId s : Ids<StorageId>(graph_.storages.size())) {
+      if (Home(s) >= 0) out.insert(out.end(), device_->At(Home(s)), device_->At(Home(s)) + graph_.storage(s).bytes);
     }
     return out;
   }
@@ -60,11 +61,11 @@ class Twins {
     StepCall call;
     call.scalars = {scalar};
     for (const TensorId id : graph_.outputs) {
-      const Index s = static_cast<Index>(graph_.tensor(id).storage.index());
-      if (graph_.storages[s].bytes == 0) continue;
+      const StorageId s = graph_.tensor(id).storage;
+      if (graph_.storage(s).bytes == 0) continue;
       std::vector<std::byte>& output = outputs_[s];
-      output.resize(static_cast<std::size_t>(graph_.storages[s].bytes));
-      call.outputs.push_back({s, 0, output.data(), graph_.storages[s].bytes});
+      output.resize(static_cast<std::size_t>(graph_.storage(s).bytes));
+      call.outputs.push_back({s, 0, output.data(), graph_.storage(s).bytes});
     }
     return engine_->Step(call);
   }
@@ -80,12 +81,12 @@ class Twins {
   // The twin takes the step that the engine has taken, and has the same then.
   void FollowStep(double scalar) {
     plain_.Step(plain_runner_, std::vector<double>{scalar});
-    for (Index s = 0; s < graph_.storages.size(); ++s) {
+    for (const StorageId s : Ids<StorageId>(graph_.storages.size())) {
       if (Home(s) < 0) continue;
       const std::byte* const at = device_->At(Home(s));
-      EXPECT_TRUE(std::ranges::equal(plain_.of(s), std::span(at, at + graph_.storages[s].bytes))) << "state " << s;
+      EXPECT_TRUE(std::ranges::equal(plain_.of(s), std::span(at, at + graph_.storage(s).bytes))) << "state " << s.value;
     }
-    for (const auto& [s, output] : outputs_) EXPECT_EQ(output, plain_.of(s)) << "output " << s;
+    for (const auto& [s, output] : outputs_) EXPECT_EQ(output, plain_.of(s)) << "output " << s.value;
     std::uint64_t ours = 0, plain = 0;
     runner_.SaveRandom(reinterpret_cast<std::byte*>(&ours));
     plain_runner_.SaveRandom(reinterpret_cast<std::byte*>(&plain));
@@ -93,7 +94,7 @@ class Twins {
   }
 
   std::int64_t outputs() const { return static_cast<std::int64_t>(outputs_.size()); }
-  Bytes Home(Index s) const { return engine_->home()[s]; }
+  Bytes Home(StorageId s) const { return engine_->home()[s]; }
   Engine& engine() { return *engine_; }
   FakeRunner& runner() { return runner_; }
   FailingDevice& device() { return *device_; }
@@ -104,7 +105,7 @@ class Twins {
   PlainMemory plain_;
   std::shared_ptr<FailingDevice> device_;
   std::unique_ptr<Engine> engine_;
-  std::map<Index, std::vector<std::byte>> outputs_;
+  std::map<StorageId, std::vector<std::byte>> outputs_;
 };
 
 // A random step whose dropouts draw, and a schedule that random preferences lead to; none where they lead to none.
@@ -132,12 +133,12 @@ TEST(Engine, GivesWhatTheStepGivesWithoutAPlan) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     const Case random = RandomCase(seed);
     if (!random.plan) continue;
-    std::map<Index, int> runs;
-    for (const Index op : random.plan->schedule.steps) ++runs[op];
+    std::map<OpId, int> runs;
+    for (const OpId op : random.plan->schedule.steps) ++runs[op];
     for (const auto& [op, count] : runs) recomputations += count > 1, repeated += count > 2;
     for (const sim::Stay& stay : random.plan->schedule.stays) swaps += stay.begin == sim::Begin::kCopyIn;
-    Twins twins(random.task->graph, *random.plan);
-    for (int step = 1; step <= 3; ++step) twins.ExpectSameStep(step);
+    PlannedAndPlain both(random.task->graph, *random.plan);
+    for (int step = 1; step <= 3; ++step) both.ExpectSameStep(step);
     if (testing::Test::HasFailure()) return;
   }
   EXPECT_GT(swaps, cases);
@@ -156,10 +157,10 @@ TEST(Engine, GivesTheSameInHalvesWithStateOutsideThePool) {
     TrainingGraph graph = random.task->graph;
     for (Storage& storage : graph.storages) storage.outside = IsPersistent(storage.kind);
     const bool moves_state = std::ranges::any_of(random.plan->schedule.stays, [&](const sim::Stay& stay) {
-      return graph.storages[stay.storage].outside && stay.end != sim::End::kStays;
+      return graph.storage(stay.storage).outside && stay.end != sim::End::kStays;
     });
     const sim::Workload workload =
-        sim::MakeWorkload(graph, random.task->workload.time, {.alignment = random.task->workload.alignment});
+        sim::MakeWorkload(graph, random.task->workload.time.values(), {.alignment = random.task->workload.alignment});
     const plan::Plan plan = PlanOf(graph, workload, random.plan->schedule);
     EXPECT_LE(plan.peak, random.plan->peak);
     FakeRunner runner(graph), plain_runner(graph);
@@ -171,10 +172,10 @@ TEST(Engine, GivesTheSameInHalvesWithStateOutsideThePool) {
       continue;
     }
     ASSERT_TRUE(engine) << engine.error().message;
-    std::map<Index, std::vector<std::byte>> mine;
+    std::map<StorageId, std::vector<std::byte>> mine;
     StepCall call;
-    for (Index s = 0; s < graph.storages.size(); ++s) {
-      if (!graph.storages[s].outside) continue;
+    for (const StorageId s : Ids<StorageId>(graph.storages.size())) {
+      if (!graph.storage(s).outside) continue;
       EXPECT_EQ((*engine)->home()[s], -1);
       mine[s] = plain.of(s);
       call.outside.emplace_back(s, mine[s].data());
@@ -196,7 +197,7 @@ TEST(Engine, GivesTheSameInHalvesWithStateOutsideThePool) {
       EXPECT_LE(report->peak, plan.peak);
       again += report->recompute > 0;
       plain.Step(plain_runner, call.scalars);
-      for (const auto& [s, bytes] : mine) ASSERT_EQ(bytes, plain.of(s)) << "storage " << s;
+      for (const auto& [s, bytes] : mine) ASSERT_EQ(bytes, plain.of(s)) << "storage " << s.value;
     }
     EXPECT_FALSE((*engine)->midway());
     EXPECT_FALSE((*engine)->Backward(call));
@@ -210,25 +211,25 @@ TEST(Engine, AnyCallThatFailsLeavesEverythingAsItWas) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     const Case random = RandomCase(seed);
     if (!random.plan) continue;
-    Twins twins(random.task->graph, *random.plan);
-    const std::int64_t before = twins.device().calls();
-    twins.ExpectSameStep(1);
+    PlannedAndPlain both(random.task->graph, *random.plan);
+    const std::int64_t before = both.device().calls();
+    both.ExpectSameStep(1);
     // The last calls read the outputs, when the update is done.
-    const std::int64_t calls = twins.device().calls() - before - twins.outputs();
+    const std::int64_t calls = both.device().calls() - before - both.outputs();
     for (std::int64_t call = 1; call <= calls; ++call) {
       SCOPED_TRACE(testing::Message() << "call " << call);
-      const std::vector<std::byte> everything = twins.Everything();
-      twins.device().FailAt(call);
-      const auto report = twins.Step(2);
-      twins.device().FailAt(0);
+      const std::vector<std::byte> everything = both.Everything();
+      both.device().FailAt(call);
+      const auto report = both.Step(2);
+      both.device().FailAt(0);
       if (report) {  // a copy, which was made again
         ++made_good;
-        twins.FollowStep(2);
+        both.FollowStep(2);
       } else {
         ++failed;
-        ASSERT_EQ(twins.Everything(), everything);
+        ASSERT_EQ(both.Everything(), everything);
       }
-      if (call % 8 == 0) twins.ExpectSameStep(3);
+      if (call % 8 == 0) both.ExpectSameStep(3);
     }
     if (testing::Test::HasFailure()) return;
   }
@@ -242,16 +243,16 @@ TEST(Engine, AnyRequestThatFailsLeavesEverythingAsItWas) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     const Case random = RandomCase(seed);
     if (!random.plan) continue;
-    Twins twins(random.task->graph, *random.plan);
-    twins.ExpectSameStep(1);
+    PlannedAndPlain both(random.task->graph, *random.plan);
+    both.ExpectSameStep(1);
     for (int request = 1;; ++request) {
-      const std::vector<std::byte> everything = twins.Everything();
-      twins.engine().memory().FailAt(request);
-      const auto report = twins.Step(2);
+      const std::vector<std::byte> everything = both.Everything();
+      both.engine().memory().FailAt(request);
+      const auto report = both.Step(2);
       if (report) break;  // there are fewer requests before the update
       ++failed;
       EXPECT_EQ(report.error().kind, Failure::Kind::kOutOfMemory);
-      ASSERT_EQ(twins.Everything(), everything);
+      ASSERT_EQ(both.Everything(), everything);
     }
   }
   EXPECT_GT(failed, 500);
@@ -260,21 +261,21 @@ TEST(Engine, AnyRequestThatFailsLeavesEverythingAsItWas) {
 TEST(Engine, AnInterruptedStepLeavesEverythingAsItWas) {
   const Case random = RandomCase(3);
   ASSERT_TRUE(random.plan);
-  Twins twins(random.task->graph, *random.plan);
-  twins.ExpectSameStep(1);
+  PlannedAndPlain both(random.task->graph, *random.plan);
+  both.ExpectSameStep(1);
   for (int after = 0;; ++after) {
-    const std::vector<std::byte> everything = twins.Everything();
+    const std::vector<std::byte> everything = both.Everything();
     int asked = 0;
     StepCall call;
     call.scalars = {2};
     call.interrupted = [&] { return asked++ == after; };
-    const auto report = twins.engine().Step(call);
+    const auto report = both.engine().Step(call);
     if (report) {
       EXPECT_GT(after, 3);
       break;
     }
     EXPECT_EQ(report.error().kind, Failure::Kind::kInterrupted);
-    ASSERT_EQ(twins.Everything(), everything);
+    ASSERT_EQ(both.Everything(), everything);
   }
 }
 
@@ -282,20 +283,20 @@ TEST(Engine, AnOpThatFailsSaysWhetherTheUpdateHadBegun) {
   const Case random = RandomCase(3);
   ASSERT_TRUE(random.plan);
   const TrainingGraph& graph = random.task->graph;
-  Twins twins(graph, *random.plan);
-  twins.ExpectSameStep(1);
+  PlannedAndPlain both(graph, *random.plan);
+  both.ExpectSameStep(1);
   bool in_update = false;
-  for (Index op = 0; op < graph.ops.size(); ++op) {
-    in_update = in_update || graph.ops[op].phase == Phase::kUpdate;
-    const std::vector<std::byte> everything = twins.Everything();
-    twins.runner().refused = op;
-    const auto report = twins.Step(2);
+  for (const OpId op : Ids<OpId>(graph.ops.size())) {
+    in_update = in_update || graph.op(op).phase == Phase::kUpdate;
+    const std::vector<std::byte> everything = both.Everything();
+    both.runner().refused = op;
+    const auto report = both.Step(2);
     ASSERT_FALSE(report);
     const std::string& message = report.error().message;
     EXPECT_EQ(message.find("the update had begun") != std::string::npos, in_update) << message;
-    EXPECT_EQ(message.find(fmt::format("op {} ({}): refused", op, graph.ops[op].kind)), 0u) << message;
+    EXPECT_EQ(message.find(fmt::format("op {} ({}): refused", op.value, graph.op(op).kind)), 0u) << message;
     if (!in_update) {
-      ASSERT_EQ(twins.Everything(), everything);
+      ASSERT_EQ(both.Everything(), everything);
     }
   }
   EXPECT_TRUE(in_update);
@@ -309,10 +310,10 @@ struct TwoOps {
     step.graph.outputs.push_back(b);
   }
   plan::Plan Plan() const {
-    sim::Schedule schedule{
-        .steps = {0, 1},
-        .stays = {{.storage = 0, .from = 0, .to = 2}, {.storage = 1, .from = 1, .to = 2, .end = sim::End::kStays}},
-        .workspace_address = {}};
+    sim::Schedule schedule{.steps = {0_op, 1_op},
+                           .stays = {{.storage = 0_storage, .from = 0_step, .to = 2_step},
+                                     {.storage = 1_storage, .from = 1_step, .to = 2_step, .end = sim::End::kStays}},
+                           .workspace_address = {}};
     return PlanOf(step.graph, step.Workload(64), std::move(schedule));
   }
   HandGraph step;
@@ -321,28 +322,28 @@ struct TwoOps {
 TEST(Engine, LearnsWhichRequestIsForWhatAnOpMakes) {
   const TwoOps two;
   for (const bool kept : {false, true}) {
-    Twins twins(two.step.graph, two.Plan(), 64);
+    PlannedAndPlain both(two.step.graph, two.Plan(), 64);
     // Something of the size of the result is asked for before it.
-    (kept ? twins.runner().decoy_kept : twins.runner().decoy_released) = true;
-    auto report = twins.Step(1);
+    (kept ? both.runner().decoy_kept : both.runner().decoy_released) = true;
+    auto report = both.Step(1);
     ASSERT_TRUE(report) << report.error().message;
     // Kept, it took the place of the result, which went to the free 64 bytes and was moved.
     EXPECT_EQ(report->relocated, kept ? 2 : 0);
-    report = twins.Step(1);
+    report = both.Step(1);
     ASSERT_TRUE(report) << report.error().message;
     EXPECT_EQ(report->relocated, 0);
     EXPECT_EQ(report->beyond_plan, 64);
     EXPECT_EQ(report->peak, 3 * 64);
-    twins.runner().decoy_kept = twins.runner().decoy_released = false;
+    both.runner().decoy_kept = both.runner().decoy_released = false;
   }
 }
 
 TEST(Engine, ScratchMemoryThatThePlanDoesNotHaveComesFromWhatIsFree) {
   TwoOps two;
   const plan::Plan plan = two.Plan();
-  Twins enough(two.step.graph, plan, 64), too_small(two.step.graph, plan, 0);
-  for (Twins* twins : {&enough, &too_small}) twins->runner().decoy_kept = true;
-  EXPECT_TRUE(enough.Step(1));
+  PlannedAndPlain roomy(two.step.graph, plan, 64), too_small(two.step.graph, plan, 0);
+  for (PlannedAndPlain* both : {&roomy, &too_small}) both->runner().decoy_kept = true;
+  EXPECT_TRUE(roomy.Step(1));
   const auto report = too_small.Step(1);
   ASSERT_FALSE(report);
   EXPECT_EQ(report.error().kind, Failure::Kind::kOutOfMemory);

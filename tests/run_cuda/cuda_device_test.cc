@@ -1,5 +1,5 @@
 // The CUDA device on the phantom's driver, whose memory has content and whose streams are late by chance.
-#include "run/cuda_device.h"
+#include "run/device/cuda_device.h"
 
 #include <cuda.h>
 #include <gtest/gtest.h>
@@ -7,8 +7,8 @@
 #include <numeric>
 
 #include "phantom/core/declare.h"
-#include "tests/phantom/driver.h"
-#include "tests/phantom/fresh_process.h"
+#include "tests/support/phantom/driver.h"
+#include "tests/support/phantom/fresh_process.h"
 
 namespace ebbtide::run {
 namespace {

@@ -1,17 +1,17 @@
 // The engine on the CUDA device: random steps under random plans, ops that run when their stream gets to them, streams
 // that are late by chance, the race checker beside. It gives what the step gives without a plan; no wait can be spared.
-#include "run/engine.h"
+#include "run/engine/engine.h"
 
 #include <gtest/gtest.h>
 
 #include "graph/hash.h"
 #include "plan/make_plan.h"
-#include "run/cuda_device.h"
-#include "run/failing_device.h"
-#include "tests/phantom/driver.h"
-#include "tests/phantom/fresh_process.h"
-#include "tests/plan/random_plans.h"
+#include "run/device/cuda_device.h"
+#include "run/device/failing_device.h"
 #include "tests/run_cuda/stream_runner.h"
+#include "tests/support/phantom/driver.h"
+#include "tests/support/phantom/fresh_process.h"
+#include "tests/support/random_plans.h"
 
 namespace ebbtide::run {
 namespace {
@@ -40,9 +40,9 @@ Case RandomCase(int seed) {
 }
 
 // As in tests/run/engine_test.cc, on a GPU.
-class Twins {
+class PlannedAndPlain {
  public:
-  Twins(const TrainingGraph& graph, plan::Plan plan, Bytes pinned_limit = -1)
+  PlannedAndPlain(const TrainingGraph& graph, plan::Plan plan, Bytes pinned_limit = -1)
       : graph_(graph), stream_(phantom::NewStream()), runner_(graph, stream_), plain_runner_(graph), plain_(graph) {
     const CudaDeviceOptions options{.capacity = plan.peak, .pinned_limit = pinned_limit};
     Result<std::shared_ptr<CudaDevice>> gpu = MakeCudaDevice(options);
@@ -53,15 +53,15 @@ class Twins {
     Result<std::unique_ptr<Engine>> made = Engine::Make(graph, std::move(plan), device_, runner_);
     if (!made) ADD_FAILURE() << made.error().message;
     engine_ = *std::move(made);
-    for (Index s = 0; s < graph.storages.size(); ++s) {
+    for (const StorageId s : Ids<StorageId>(graph.storages.size())) {
       if (Home(s) < 0) continue;
       runner_.Bind(s, gpu_->At(Home(s)));
-      const auto write = [&] { return gpu_->Write(plain_.of(s).data(), Home(s), graph.storages[s].bytes); };
+      const auto write = [&] { return gpu_->Write(plain_.of(s).data(), Home(s), graph.storage(s).bytes); };
       EXPECT_TRUE(write() || write());
     }
     gpu_->Drain();
   }
-  ~Twins() {
+  ~PlannedAndPlain() {
     engine_.reset();
     gpu_->Drain();
   }
@@ -71,22 +71,22 @@ class Twins {
     StepCall call;
     call.scalars = {scalar};
     for (const TensorId id : graph_.outputs) {
-      const Index s = static_cast<Index>(graph_.tensor(id).storage.index());
-      if (graph_.storages[s].bytes == 0) continue;
+      const StorageId s = graph_.tensor(id).storage;
+      if (graph_.storage(s).bytes == 0) continue;
       std::vector<std::byte>& output = outputs_[s];
-      output.resize(static_cast<std::size_t>(graph_.storages[s].bytes));
-      call.outputs.push_back({s, 0, output.data(), graph_.storages[s].bytes});
+      output.resize(static_cast<std::size_t>(graph_.storage(s).bytes));
+      call.outputs.push_back({s, 0, output.data(), graph_.storage(s).bytes});
     }
     return engine_->Step(call);
   }
 
   void FollowStep(double scalar) {
     plain_.Step(plain_runner_, std::vector<double>{scalar});
-    for (Index s = 0; s < graph_.storages.size(); ++s) {
+    for (const StorageId s : Ids<StorageId>(graph_.storages.size())) {
       if (Home(s) < 0) continue;
-      EXPECT_EQ(Content(s), plain_.of(s)) << "state " << s;
+      EXPECT_EQ(Content(s), plain_.of(s)) << "state " << s.value;
     }
-    for (const auto& [s, output] : outputs_) EXPECT_EQ(output, plain_.of(s)) << "output " << s;
+    for (const auto& [s, output] : outputs_) EXPECT_EQ(output, plain_.of(s)) << "output " << s.value;
     std::uint64_t ours = 0, plain = 0;
     runner_.SaveRandom(reinterpret_cast<std::byte*>(&ours));
     plain_runner_.SaveRandom(reinterpret_cast<std::byte*>(&plain));
@@ -97,7 +97,7 @@ class Twins {
   std::vector<std::byte> Everything() {
     std::vector<std::byte> out(runner_.RandomBytes());
     runner_.SaveRandom(out.data());
-    for (Index s = 0; s < graph_.storages.size(); ++s) {
+    for (const StorageId s : Ids<StorageId>(graph_.storages.size())) {
       if (Home(s) < 0) continue;
       const std::vector<std::byte> content = Content(s);
       out.insert(out.end(), content.begin(), content.end());
@@ -105,11 +105,11 @@ class Twins {
     return out;
   }
 
-  std::vector<std::byte> Content(Index s) {
-    const std::byte* const at = ContentOf(gpu_->At(Home(s)), graph_.storages[s].bytes);
-    return {at, at + (at ? graph_.storages[s].bytes : 0)};
+  std::vector<std::byte> Content(StorageId s) {
+    const std::byte* const at = ContentOf(gpu_->At(Home(s)), graph_.storage(s).bytes);
+    return {at, at + (at ? graph_.storage(s).bytes : 0)};
   }
-  Bytes Home(Index s) const { return engine_->home()[s]; }
+  Bytes Home(StorageId s) const { return engine_->home()[s]; }
   CudaDevice& gpu() { return *gpu_; }
   FailingDevice& device() { return *device_; }
   std::int64_t outputs() const { return static_cast<std::int64_t>(outputs_.size()); }
@@ -123,7 +123,7 @@ class Twins {
   std::shared_ptr<CudaDevice> gpu_;
   std::shared_ptr<FailingDevice> device_;
   std::unique_ptr<Engine> engine_;
-  std::map<Index, std::vector<std::byte>> outputs_;
+  std::map<StorageId, std::vector<std::byte>> outputs_;
 };
 
 TEST(CudaEngine, GivesWhatTheStepGivesWithoutAPlan) {
@@ -136,14 +136,14 @@ TEST(CudaEngine, GivesWhatTheStepGivesWithoutAPlan) {
         const Case random = RandomCase(i);
         if (!random.plan) continue;
         // Pinned memory all, none, or a little.
-        Twins twins(random.task->graph, *random.plan, i % 3 == 0 ? -1 : i % 3 == 1 ? 0 : 4096);
+        PlannedAndPlain both(random.task->graph, *random.plan, i % 3 == 0 ? -1 : i % 3 == 1 ? 0 : 4096);
         for (int step = 1; step <= 2; ++step) {
-          const auto report = twins.Step(step);
+          const auto report = both.Step(step);
           ASSERT_TRUE(report) << report.error().message;
-          EXPECT_LE(report->peak, twins.gpu().capacity());
-          twins.FollowStep(step);
+          EXPECT_LE(report->peak, both.gpu().capacity());
+          both.FollowStep(step);
         }
-        waits += twins.gpu().waits();
+        waits += both.gpu().waits();
         ASSERT_EQ(ebbtide_phantom_race_count(), 0);
         if (testing::Test::HasFailure()) return;
       }
@@ -163,13 +163,13 @@ TEST(CudaEngine, NoWaitCanBeLeftOut) {
       SCOPED_TRACE(testing::Message() << "case " << i);
       const Case random = RandomCase(i);
       if (!random.plan) continue;
-      Twins twins(random.task->graph, *random.plan);
-      ASSERT_TRUE(twins.Step(1));
-      const std::int64_t waits = twins.gpu().waits();
+      PlannedAndPlain both(random.task->graph, *random.plan);
+      ASSERT_TRUE(both.Step(1));
+      const std::int64_t waits = both.gpu().waits();
       for (std::int64_t wait = 1; wait <= waits; ++wait) {
         const std::int64_t before = ebbtide_phantom_race_count();
-        twins.gpu().SkipWait(wait);
-        ASSERT_TRUE(twins.Step(1));
+        both.gpu().SkipWait(wait);
+        ASSERT_TRUE(both.Step(1));
         EXPECT_GT(ebbtide_phantom_race_count(), before) << "wait " << wait << " of " << waits;
         ++left_out;
       }
@@ -186,22 +186,22 @@ TEST(CudaEngine, AnyCallThatFailsLeavesEverythingAsItWas) {
       SCOPED_TRACE(testing::Message() << "case " << i);
       const Case random = RandomCase(i);
       if (!random.plan) continue;
-      Twins twins(random.task->graph, *random.plan);
-      const std::int64_t before = twins.device().calls();
-      ASSERT_TRUE(twins.Step(1));
-      twins.FollowStep(1);
-      const std::int64_t calls = twins.device().calls() - before - twins.outputs();
+      PlannedAndPlain both(random.task->graph, *random.plan);
+      const std::int64_t before = both.device().calls();
+      ASSERT_TRUE(both.Step(1));
+      both.FollowStep(1);
+      const std::int64_t calls = both.device().calls() - before - both.outputs();
       for (std::int64_t call = 1; call <= calls; ++call) {
-        const std::vector<std::byte> everything = twins.Everything();
-        twins.device().FailAt(call);
-        const auto report = twins.Step(2);
-        twins.device().FailAt(0);
+        const std::vector<std::byte> everything = both.Everything();
+        both.device().FailAt(call);
+        const auto report = both.Step(2);
+        both.device().FailAt(0);
         if (report) {
           ++made_good;
-          twins.FollowStep(2);
+          both.FollowStep(2);
         } else {
           ++failed;
-          ASSERT_EQ(twins.Everything(), everything) << "call " << call;
+          ASSERT_EQ(both.Everything(), everything) << "call " << call;
         }
         if (testing::Test::HasFailure()) return;
       }
@@ -229,13 +229,13 @@ TEST(CudaEngine, AnyCallOfTheDriverMayFail) {
       SCOPED_TRACE(testing::Message() << call << " " << n);
       InFreshProcess({{"BACKED", "64MiB"}, {"FAIL", std::string(call) + "@" + std::to_string(n)}}, [&] {
         phantom::StartDriver();
-        Twins twins(random.task->graph, *random.plan);
+        PlannedAndPlain both(random.task->graph, *random.plan);
         for (int step = 1; step <= 2; ++step) {
-          const std::vector<std::byte> everything = twins.Everything();
-          if (twins.Step(step))
-            twins.FollowStep(step);
+          const std::vector<std::byte> everything = both.Everything();
+          if (both.Step(step))
+            both.FollowStep(step);
           else
-            ASSERT_EQ(twins.Everything(), everything);
+            ASSERT_EQ(both.Everything(), everything);
         }
       });
       if (testing::Test::HasFailure()) return;

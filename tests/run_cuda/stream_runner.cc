@@ -1,3 +1,4 @@
+// Launches ops as host functions of a stream, with the memory they were given when they were called.
 #include "tests/run_cuda/stream_runner.h"
 
 namespace ebbtide::run {
@@ -21,10 +22,10 @@ StreamRunner::StreamRunner(const TrainingGraph& graph, CUstream stream)
   workload_ = sim::MakeWorkload(graph_, std::vector<Nanos>(graph.ops.size()), {.alignment = 1});
 }
 
-Outcome StreamRunner::Run(Index op, std::span<const double> scalars, OpMemory& memory, std::vector<Made>& made) {
+RunStatus StreamRunner::Run(OpId op, std::span<const double> scalars, OpMemory& memory, std::vector<Made>& made) {
   made.clear();
   const auto births = workload_.births[op];
-  if (births.empty() && workload_.changes[op].empty() && !graph_.ops[op].outputs.empty()) return {};
+  if (births.empty() && workload_.changes[op].empty() && !graph_.op(op).outputs.empty()) return {};
   auto call = std::make_unique<Call>(Call{this, op, {scalars.begin(), scalars.end()}, {}, {}, random_});
   const auto allocate = [&](Bytes bytes) {
     void* const at = memory.Allocate(static_cast<std::size_t>(bytes));
@@ -33,16 +34,17 @@ Outcome StreamRunner::Run(Index op, std::span<const double> scalars, OpMemory& m
   };
   const auto out_of_memory = [] { return tl::unexpected<Failure>(Failure{Failure::Kind::kOutOfMemory, "no memory"}); };
   std::byte* workspace = nullptr;
-  if (graph_.ops[op].workspace > 0 && !(workspace = allocate(graph_.ops[op].workspace))) return out_of_memory();
-  for (const Index s : births) {
-    const Bytes bytes = graph_.storages[s].bytes;
+  if (graph_.op(op).workspace > 0 && !(workspace = allocate(graph_.op(op).workspace))) return out_of_memory();
+  for (const StorageId s : births) {
+    const Bytes bytes = graph_.storage(s).bytes;
     std::byte* at = nullptr;
     if (bytes > 0 && !(at = allocate(bytes))) return out_of_memory();
     made.push_back({s, at, bytes});
   }
   if (workspace) memory.Release(workspace);
-  for (const Index s : workload_.needs[op]) call->places.emplace_back(s, ContentOf(at_[s], graph_.storages[s].bytes));
-  if (graph_.ops[op].random) random_ = NextRandom(random_);
+  for (const StorageId s : workload_.needs[op])
+    call->places.emplace_back(s, ContentOf(at_[s], graph_.storage(s).bytes));
+  if (graph_.op(op).random) random_ = NextRandom(random_);
   if (cuLaunchHostFunc(stream_, &Execute, call.release()) != CUDA_SUCCESS)
     return tl::unexpected<Failure>(Failure{Failure::Kind::kOther, "cuLaunchHostFunc"});
   return {};

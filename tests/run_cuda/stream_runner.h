@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "phantom/core/declare.h"
-#include "tests/run/fake_runner.h"
+#include "tests/support/fake_runner.h"
 
 namespace ebbtide::run {
 
@@ -21,8 +21,8 @@ class StreamRunner final : public OpRunner {
  public:
   StreamRunner(const TrainingGraph& graph, CUstream stream);
 
-  Outcome Run(Index op, std::span<const double> scalars, OpMemory& memory, std::vector<Made>& made) override;
-  void Bind(Index storage, std::byte* at) override { at_[storage] = at; }
+  RunStatus Run(OpId op, std::span<const double> scalars, OpMemory& memory, std::vector<Made>& made) override;
+  void Bind(StorageId storage, std::byte* at) override { at_[storage] = at; }
   std::size_t RandomBytes() override { return sizeof random_; }
   void SaveRandom(std::byte* to) override { std::memcpy(to, &random_, sizeof random_); }
   void LoadRandom(const std::byte* from) override { std::memcpy(&random_, from, sizeof random_); }
@@ -30,10 +30,10 @@ class StreamRunner final : public OpRunner {
  private:
   struct Call {
     StreamRunner* runner;
-    Index op;
+    OpId op;
     std::vector<double> scalars;
-    std::vector<std::pair<Index, std::byte*>> places;  // contents
-    std::vector<std::byte*> memory;                    // what it is given, in order: contents
+    std::vector<std::pair<StorageId, std::byte*>> places;  // contents
+    std::vector<std::byte*> memory;                        // what it is given, in order: contents
     std::uint64_t random;
   };
   static void Execute(void* call);
@@ -42,7 +42,7 @@ class StreamRunner final : public OpRunner {
   const CUstream stream_;
   FakeRunner runner_;  // used by the stream
   sim::Workload workload_;
-  std::vector<std::byte*> at_;
+  IdVector<StorageId, std::byte*> at_;
   std::uint64_t random_ = 1;
 };
 

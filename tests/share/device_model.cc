@@ -1,3 +1,4 @@
+// Runs groups in every stream's order, and looks for addresses that two of them use at once.
 #include "tests/share/device_model.h"
 
 #include <fmt/format.h>
@@ -8,11 +9,11 @@
 namespace ebbtide::share::testing {
 
 void DeviceModel::AddJob(const JobShape& shape) {
-  streams_.push_back({.shape = std::make_shared<const JobShape>(shape), .queue = {}, .berth = {}});
+  streams_.push_back({.shape = std::make_shared<const JobShape>(shape), .queue = {}, .span = {}});
 }
 
 void DeviceModel::Launch(JobId job, int group, const Grant& grant) {
-  streams_[job.index()].queue.push_back({group, grant.iteration, grant.berth, grant.wait_for});
+  streams_[job.index()].queue.push_back({group, grant.iteration, grant.span, grant.wait_for});
 }
 
 bool DeviceModel::IsOver(const Awaited& awaited) const {
@@ -36,7 +37,7 @@ int DeviceModel::Finish(JobId job) {
   Stream& stream = streams_[job.index()];
   const Launched done = stream.queue.front();
   stream.queue.pop_front();
-  stream.berth = done.berth;
+  stream.span = done.span;
   stream.held = stream.shape->groups[done.group].after;
   return done.group;
 }
@@ -58,19 +59,19 @@ std::string DeviceModel::Check(const Pipeline& pipeline) const {
     const Stream& stream = streams_[i];
     const JobId job(i);
     if (!pipeline.IsMember(job)) continue;
-    const auto use = [&](const Berth& berth, Bytes height) {
-      const Bytes at = berth.Address(0, height);
+    const auto use = [&](const LaneSpan& span, Bytes height) {
+      const Bytes at = span.Address(0, height);
       if (height > 0)
         used.push_back({at, at + height, fmt::format("the transient storages of {}", stream.shape->name)});
     };
     const bool runs = std::ranges::find(running, job) != running.end();
     if (runs) {
       const Launched& first = stream.queue.front();
-      if (stream.held > 0 && first.berth.Address(0, 1) != stream.berth.Address(0, 1))
+      if (stream.held > 0 && first.span.Address(0, 1) != stream.span.Address(0, 1))
         return stream.shape->name + " moved within an iteration";
-      use(first.berth, stream.shape->groups[first.group].peak);
+      use(first.span, stream.shape->groups[first.group].peak);
     } else {
-      use(stream.berth, stream.held);
+      use(stream.span, stream.held);
     }
     const Bytes state = pipeline.StateAddress(job);
     if (pipeline.IsReady(job) && stream.shape->persistent > 0) {
@@ -91,7 +92,7 @@ std::vector<std::int64_t> DeviceModel::Fingerprint() const {
   std::vector<std::int64_t> out;
   for (const Stream& stream : streams_) {
     out.push_back(stream.held);
-    out.push_back(stream.held > 0 ? static_cast<int>(stream.berth.end) : 0);
+    out.push_back(stream.held > 0 ? static_cast<int>(stream.span.end) : 0);
     for (const Launched& launched : stream.queue) {
       out.push_back(-launched.group - 1);
       for (const Awaited& awaited : launched.wait_for) {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "share/pipeline.h"
+#include "share/scheduler/pipeline.h"
 
 namespace ebbtide::share::testing {
 
@@ -32,13 +32,13 @@ class DeviceModel {
   struct Launched {
     int group;
     std::int64_t iteration;
-    Berth berth;
+    LaneSpan span;
     std::vector<Awaited> wait_for;
   };
   struct Stream {
     std::shared_ptr<const JobShape> shape;
     std::deque<Launched> queue;
-    Berth berth;  // where it holds memory
+    LaneSpan span;  // where it holds memory
     Bytes held = 0;
   };
   bool IsOver(const Awaited& awaited) const;

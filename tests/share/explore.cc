@@ -1,3 +1,4 @@
+// Goes from state to state until no new one is found.
 #include "tests/share/explore.h"
 
 #include <functional>
@@ -47,7 +48,7 @@ class Explorer {
       first.device.AddJob(options.actual.empty() ? shape : options.actual[jobs_.size()]);
       jobs_.push_back(*job);
     }
-    Visit(std::move(first));
+    Reach(std::move(first));
   }
 
   Explored Run() {
@@ -61,7 +62,7 @@ class Explorer {
   }
 
  private:
-  void Visit(State state) {
+  void Reach(State state) {
     if (!seen_.insert(state.Summary()).second) return;
     if (out_.fault = state.device.Check(state.pipeline); !out_.fault.empty()) return;
     if (state.device.Running().size() > 1) ++out_.overlaps;
@@ -80,20 +81,20 @@ class Explorer {
           if (options_.run_ahead > 0) next.pipeline.Queued(job, group);
           goes_on = true;
         }
-        Visit(std::move(next));
+        Reach(std::move(next));
       }
       if (options_.with_aborts && unfinished == 0 && state.pipeline.IsWithinIteration(job)) {
         State next = state;
         next.pipeline.Abort(job);
         next.device.Abort(job);
-        Visit(std::move(next));
+        Reach(std::move(next));
       }
     }
     for (const JobId job : state.device.Running()) {
       State next = state;
       next.pipeline.Finished(job, next.device.Finish(job));
       goes_on = true;
-      Visit(std::move(next));
+      Reach(std::move(next));
     }
     // Refusals are remembered: only a state in which everyone was refused in vain stands still.
     if (!goes_on && Stands(state)) out_.fault = "deadlock";

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "share/pipeline.h"
+#include "share/scheduler/pipeline.h"
 
 namespace ebbtide::share::testing {
 

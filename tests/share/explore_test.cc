@@ -13,11 +13,7 @@ namespace ebbtide::share::testing {
 namespace {
 
 ExploreOptions Options(Bytes capacity, int run_ahead = 0, bool start_at_ebb = false) {
-  return {.pipeline = {.capacity = capacity,
-                       .alignment = 1,
-                       .ahead = 1,
-                       .start_at_ebb = start_at_ebb,
-                       .keeps_turn = start_at_ebb},
+  return {.pipeline = {.capacity = capacity, .alignment = 1, .ahead = 1, .start_at_ebb = start_at_ebb},
           .run_ahead = run_ahead,
           .actual = {}};
 }
@@ -40,18 +36,18 @@ TEST(Explore, NeitherDeadlockNorCollision) {
   }
 }
 
-// The small ones, and with EBBTIDE_SOAK all of them.
+// The two large ones, of 10^5 and 10^6 states, only with EBBTIDE_SOAK.
 TEST(Explore, AheadOfTheDevice) {
   const bool soak = std::getenv("EBBTIDE_SOAK") != nullptr;
   for (const Case& each : Cases()) {
+    const bool two_lanes = each.name == std::string("two lanes");
+    if (!soak && (two_lanes || each.name == std::string("three sizes"))) continue;
     for (const bool at_ebb : {true, false}) {
-      const bool two_lanes = each.name == std::string("two lanes");
       const Explored result = Explore(each.shapes, Options(two_lanes ? 245 : 145, 2, at_ebb));
       EXPECT_EQ(result.fault, "") << each.name;
       EXPECT_GT(result.states, 200u) << each.name;
       if (soak)
         fmt::print("{}: {} states, in {} groups overlap; no fault\n", each.name, result.states, result.overlaps);
-      if (!soak) return;
     }
   }
 }

@@ -1,11 +1,13 @@
 // The cut into groups, against every cut there is.
-#include "share/groups.h"
+#include "share/scheduler/groups.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <functional>
 #include <random>
+
+#include "tests/support/id_literals.h"
 
 namespace ebbtide::share {
 namespace {
@@ -19,7 +21,7 @@ StepProfile RandomProfile(std::mt19937& random, std::size_t steps) {
     out.time.push_back(draw(0, 9));
     out.after.push_back(step + 1 == steps ? 0 : draw(0, 50));
     out.crossing.push_back(step + 1 == steps ? 0 : draw(0, out.after.back()));
-    out.height.push_back(std::max(out.after.back(), step == 0 ? 0 : out.after[step - 1]) + draw(0, 20));
+    out.height.push_back(std::max(out.after.back(), step == 0 ? 0 : out.after[StepId(step - 1)]) + draw(0, 20));
   }
   return out;
 }
@@ -34,12 +36,12 @@ Bytes LeastByHand(const StepProfile& profile, int groups, double tolerance) {
   const std::function<void(std::size_t, int, Bytes)> go = [&](std::size_t begin, int left, Bytes cost) {
     Nanos time = 0;
     for (std::size_t end = begin + 1; end <= profile.steps(); ++end) {
-      time += profile.time[end - 1];
+      time += profile.time[StepId(end - 1)];
       if (time < least || time > most) continue;
       if (left == 1) {
         if (end == profile.steps() && (best < 0 || cost < best)) best = cost;
       } else if (end < profile.steps()) {
-        go(end, left - 1, cost + profile.crossing[end - 1]);
+        go(end, left - 1, cost + profile.crossing[StepId(end - 1)]);
       }
     }
   };
@@ -67,17 +69,18 @@ TEST(Groups, ALongStepIsCutToo) {
   const StepProfile profile = RandomProfile(random, 30'000);
   const Cut cut = CutGroups(profile, {.groups = 1000});
   EXPECT_EQ(cut.groups.size(), 1000u);
-  EXPECT_EQ(cut.groups.back().end, 30'000u);
+  EXPECT_EQ(cut.groups.back().end, StepId(30'000));
   EXPECT_EQ(cut.tolerance, CutOptions{}.tolerance);
 }
 
 TEST(Groups, HeightsAreThoseOfTheSteps) {
   const StepProfile profile{
       .time = {1, 1, 1, 1}, .height = {10, 30, 40, 20}, .after = {10, 25, 20, 0}, .crossing = {9, 20, 15, 0}};
-  const std::vector<NodeGroup> groups = GroupsAt(profile, {2, 3, 4});
-  EXPECT_THAT(groups, ElementsAre(NodeGroup{.begin = 0, .end = 2, .time = 2, .peak = 30, .after = 25, .crossing = 20},
-                                  NodeGroup{.begin = 2, .end = 3, .time = 1, .peak = 40, .after = 20, .crossing = 15},
-                                  NodeGroup{.begin = 3, .end = 4, .time = 1, .peak = 20, .after = 0, .crossing = 0}));
+  const std::vector<NodeGroup> groups = GroupsAt(profile, {2_step, 3_step, 4_step});
+  EXPECT_THAT(groups,
+              ElementsAre(NodeGroup{.begin = 0_step, .end = 2_step, .time = 2, .peak = 30, .after = 25, .crossing = 20},
+                          NodeGroup{.begin = 2_step, .end = 3_step, .time = 1, .peak = 40, .after = 20, .crossing = 15},
+                          NodeGroup{.begin = 3_step, .end = 4_step, .time = 1, .peak = 20, .after = 0, .crossing = 0}));
 }
 
 TEST(Groups, AStepThatIsTooLongGetsItsGroup) {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "share/job.h"
-#include "tests/sim/hand_graph.h"
+#include "share/scheduler/job.h"
+#include "tests/support/hand_graph.h"
 
 namespace ebbtide::share::testing {
 

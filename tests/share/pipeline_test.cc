@@ -1,5 +1,5 @@
 // The pipeline's rules, one by one, with their arithmetic. Addresses are aligned to a byte.
-#include "share/pipeline.h"
+#include "share/scheduler/pipeline.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -36,12 +36,12 @@ TEST(Pipeline, LanesBelowStateAbove) {
   // 20 + 30 of state and two peaks of 100 take 250 of 260: a lane for each.
   EXPECT_EQ(pipeline.StateAddress(a), 240);
   EXPECT_EQ(pipeline.StateAddress(b), 210);
-  EXPECT_EQ(pipeline.LaneOf(a), 0);
-  EXPECT_EQ(pipeline.LaneOf(b), 1);
+  EXPECT_EQ(pipeline.LaneOf(a), LaneId(0));
+  EXPECT_EQ(pipeline.LaneOf(b), LaneId(1));
   const auto first = pipeline.TryStart(a, 0), second = pipeline.TryStart(b, 0);
   ASSERT_TRUE(first && second);
-  EXPECT_EQ(first->berth.Address(0, 50), 0);
-  EXPECT_EQ(second->berth.Address(0, 50), 100);
+  EXPECT_EQ(first->span.Address(0, 50), 0);
+  EXPECT_EQ(second->span.Address(0, 50), 100);
   const auto third = pipeline.Join(Wave("c", 20));
   ASSERT_FALSE(third);
   EXPECT_THAT(third.error().message, HasSubstr("c: needs 20 B for its state and up to 100 B"));
@@ -59,9 +59,9 @@ TEST(Pipeline, TheSecondGrowsFromTheTopAsTheFirstEbbs) {
   RunGroup(pipeline, a, 2);
   const auto grant = pipeline.TryStart(b, 0);  // a holds 40 and reaches 40: 40 + 50 <= 110
   ASSERT_TRUE(grant);
-  EXPECT_EQ(grant->berth.end, LaneEnd::kTop);
-  EXPECT_EQ(grant->berth.Address(0, 50), 60);
-  EXPECT_EQ(grant->berth.Address(50, 10), 50);
+  EXPECT_EQ(grant->span.end, LaneEnd::kTop);
+  EXPECT_EQ(grant->span.Address(0, 50), 60);
+  EXPECT_EQ(grant->span.Address(50, 10), 50);
   pipeline.Finished(b, 0);
   EXPECT_EQ(pipeline.WhyNot(b, 1), Refusal::kMemory);  // 40 + 100 > 110
   RunGroup(pipeline, a, 3);
@@ -163,20 +163,17 @@ TEST(Pipeline, AnOlderIterationIsNotPutOffForever) {
 }
 
 TEST(Pipeline, AJobThatIsAboutToAskKeepsItsTurn) {
-  for (const bool keeps : {false, true}) {
-    PipelineOptions options = Options(200);
-    options.keeps_turn = keeps;
-    options.ahead = 0;
-    Pipeline pipeline(options);
-    const JobId a = *pipeline.Join(Wave("a", 0)), b = *pipeline.Join(Wave("b", 0));
-    RunIteration(pipeline, b);
-    RunIteration(pipeline, a);
-    RunIteration(pipeline, b);
-    // b is one ahead of a, which has not asked again yet.
-    EXPECT_EQ(pipeline.WhyNot(b, 0), keeps ? Refusal::kAhead : Refusal::kNone);
-    pipeline.Withdraw(a);
-    EXPECT_EQ(pipeline.WhyNot(b, 0), Refusal::kNone);
-  }
+  PipelineOptions options = Options(200);
+  options.ahead = 0;
+  Pipeline pipeline(options);
+  const JobId a = *pipeline.Join(Wave("a", 0)), b = *pipeline.Join(Wave("b", 0));
+  RunIteration(pipeline, b);
+  RunIteration(pipeline, a);
+  RunIteration(pipeline, b);
+  // b is one ahead of a, which has not asked again yet.
+  EXPECT_EQ(pipeline.WhyNot(b, 0), Refusal::kAhead);
+  pipeline.Withdraw(a);
+  EXPECT_EQ(pipeline.WhyNot(b, 0), Refusal::kNone);
 }
 
 TEST(Pipeline, AJobJoinsWhileTheTopIsInUse) {

@@ -1,12 +1,13 @@
 // Placing in a lane: what the checker says of it, how high it gets, and that it can be mirrored.
-#include "share/placement.h"
+#include "share/scheduler/placement.h"
 
 #include <gtest/gtest.h>
 
 #include "device/op_time.h"
 #include "model/model.h"
 #include "plan/make_plan.h"
-#include "tests/sim/hand_graph.h"
+#include "tests/support/hand_graph.h"
+#include "tests/support/id_literals.h"
 
 namespace ebbtide::share {
 namespace {
@@ -32,7 +33,7 @@ TEST(Placement, OfThePlainStep) {
     const Placement loose = PlaceInLane(workload, plain, tight.height * 2);
     ASSERT_TRUE(CheckPlacement(workload, loose)) << name;
     EXPECT_LE(loose.height, tight.height * 2) << name;
-    EXPECT_LE(CostOf(loose, workload.time).mean, 1.35) << name;  // a small batch: gradients count for much
+    EXPECT_LE(CostOf(workload, loose).mean, 1.35) << name;  // a small batch: gradients count for much
     EXPECT_EQ(loose.after.back(), 0) << name;
   }
 }
@@ -69,9 +70,9 @@ TEST(Placement, WhatEndsLastLiesLowest) {
   // All of A, B and C live at op c: 180 bytes, and no placement is lower.
   EXPECT_EQ(placement.live_peak, 180);
   EXPECT_EQ(placement.height, 180);
-  EXPECT_EQ(placement.heights[0], 100);
+  EXPECT_EQ(placement.heights[0_step], 100);
   // The checker sees two at one address.
-  placement.schedule.stays[1].address = placement.schedule.stays[0].address;
+  placement.schedule.stays[1_stay].address = placement.schedule.stays[0_stay].address;
   EXPECT_FALSE(CheckPlacement(workload, placement));
 }
 

@@ -1,3 +1,4 @@
+// Lets jobs do what chance says, and checks the pipeline against the device after each event.
 #include "tests/share/random_mix.h"
 
 #include <fmt/format.h>
@@ -5,7 +6,7 @@
 #include <algorithm>
 #include <random>
 
-#include "share/pipeline.h"
+#include "share/scheduler/pipeline.h"
 #include "tests/share/device_model.h"
 
 namespace ebbtide::share::testing {
@@ -18,8 +19,7 @@ class Mix {
         pipeline_({.capacity = 1000,
                    .alignment = Draw(0, 1) == 0 ? 1 : 8,
                    .ahead = static_cast<int>(Draw(0, 2)),
-                   .start_at_ebb = Draw(0, 1) == 0,
-                   .keeps_turn = Draw(0, 1) == 0}),
+                   .start_at_ebb = Draw(0, 1) == 0}),
         run_ahead_(static_cast<int>(Draw(0, 3))) {}
 
   MixResult Run() {

@@ -1,3 +1,4 @@
+// Many random mixes on the real pipeline: none collides, stands still or starves a job.
 #include "tests/share/random_mix.h"
 
 #include <fmt/format.h>

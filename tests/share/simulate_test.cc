@@ -1,19 +1,19 @@
 // The simulator's rules, with their arithmetic. A step of TideJob is 4 ops of 100 ns.
-#include "share/simulate.h"
+#include "share/simulator/simulate.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "share/baselines/baseline.h"
-#include "share/pipeline_gate.h"
+#include "share/simulator/pipeline_scheduler.h"
 #include "tests/share/hand_jobs.h"
 
 namespace ebbtide::share::testing {
 namespace {
 
 Nanos RoundOf(const std::vector<Job>& jobs) {
-  OpenGate gate;
-  const Together together = RunTogether(jobs, gate, {});
+  OpenScheduler scheduler;
+  const Together together = RunTogether(jobs, scheduler, {});
   EXPECT_FALSE(together.stuck);
   return together.round;
 }
@@ -34,20 +34,21 @@ TEST(Together, OneRunsWhileTheOtherIsLaunched) {
   EXPECT_LE(round, 600);
 }
 
-PipelineGate GateFor(const std::vector<Job>& jobs, Bytes capacity) {
-  auto gate = PipelineGate::Make(jobs, std::vector<int>(jobs.size(), 0), {.capacity = capacity, .alignment = 1});
-  EXPECT_TRUE(gate);
-  return *std::move(gate);
+PipelineScheduler SchedulerFor(const std::vector<Job>& jobs, Bytes capacity) {
+  auto scheduler = PipelineScheduler::Make(jobs, std::vector<int>(jobs.size(), 0),
+                                           {.pipeline = {.capacity = capacity, .alignment = 1}});
+  EXPECT_TRUE(scheduler);
+  return *std::move(scheduler);
 }
 
 TEST(Together, ThePipelineLetsForwardMeetBackward) {
   const std::vector<Job> jobs = {TideJob("a", 1), TideJob("b", 1)};
   ASSERT_EQ(jobs[0].placement.height, 210);
   // State of 2 x 10 leaves 240 for the lane: forward's 100 beside backward's 120.
-  PipelineGate gate = GateFor(jobs, 2 * jobs[0].placement.state + 240);
+  PipelineScheduler scheduler = SchedulerFor(jobs, 2 * jobs[0].placement.state + 240);
   TogetherOptions options;
   options.keep_timeline = true;
-  const Together together = RunTogether(jobs, gate, options);
+  const Together together = RunTogether(jobs, scheduler, options);
   EXPECT_FALSE(together.stuck);
   EXPECT_EQ(together.round, 800);  // each op fills the GPU: nothing is won, nothing is lost
   EXPECT_GT(together.overlapped, 0);

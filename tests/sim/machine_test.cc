@@ -4,7 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "sim/simulate.h"
-#include "tests/sim/hand_graph.h"
+#include "tests/support/hand_graph.h"
+#include "tests/support/id_literals.h"
 
 namespace ebbtide::sim {
 namespace {
@@ -24,23 +25,23 @@ HandGraph FourOps() {
 TEST(Machine, SwapsAsTheSimulatorDoes) {
   const Workload workload = FourOps().Workload();
   Machine machine(workload, kLink, /*record=*/true);
-  machine.Run(0, false);
-  machine.Run(1, false);
-  machine.BeginCopyOut(0);  // at 30, done at 131
-  EXPECT_TRUE(machine.OnHost(0));
-  EXPECT_EQ(machine.HostReady(0), 131);
-  machine.Run(2, false);
+  machine.Run(0_op, false);
+  machine.Run(1_op, false);
+  machine.BeginCopyOut(0_storage);  // at 30, done at 131
+  EXPECT_TRUE(machine.OnHost(0_storage));
+  EXPECT_EQ(machine.HostReady(0_storage), 131);
+  machine.Run(2_op, false);
   EXPECT_EQ(machine.used(), 100 + 50 + 30);
-  machine.Drop(1, End::kFree);
-  machine.FinishCopyOut(0);
+  machine.Drop(1_storage, End::kFree);
+  machine.FinishCopyOut(0_storage);
   EXPECT_EQ(machine.now(), 131);
   EXPECT_EQ(machine.used(), 30);
   EXPECT_EQ(machine.host_used(), 100);
-  machine.BeginCopyIn(0, 3);
-  EXPECT_FALSE(machine.Settled(0));
+  machine.BeginCopyIn(0_storage, 3_op);
+  EXPECT_FALSE(machine.Settled(0_storage));
   EXPECT_EQ(machine.used(), 130);
-  machine.Run(3, false);  // from 232
-  EXPECT_TRUE(machine.Settled(0));
+  machine.Run(3_op, false);  // from 232
+  EXPECT_TRUE(machine.Settled(0_storage));
   EXPECT_EQ(machine.finish(), 242);
   EXPECT_EQ(machine.host_peak(), 100);
   const Schedule schedule = machine.TakeSchedule();
@@ -48,16 +49,21 @@ TEST(Machine, SwapsAsTheSimulatorDoes) {
   EXPECT_EQ(outcome.time, 242);
   EXPECT_EQ(outcome.peak, 180);
   ASSERT_EQ(schedule.stays.size(), 5u);
-  const Stay first{.storage = 0, .from = 0, .to = 3, .begin = Begin::kCompute, .end = End::kCopyOut, .leave = 2};
-  EXPECT_EQ(schedule.stays[0], first);
+  const Stay first{.storage = 0_storage,
+                   .from = 0_step,
+                   .to = 3_step,
+                   .begin = Begin::kCompute,
+                   .end = End::kCopyOut,
+                   .leave = 2_step};
+  EXPECT_EQ(schedule.stays[0_stay], first);
 }
 
 TEST(Machine, ACopyThatWasNotNeededIsNotInTheSchedule) {
   const Workload workload = FourOps().Workload();
   Machine machine(workload, kLink, /*record=*/true);
-  machine.Run(0, false);
-  machine.BeginCopyOut(0);  // 10 to 111: after the last op has ended at 80
-  for (const Index op : {1, 2, 3}) machine.Run(op, false);
+  machine.Run(0_op, false);
+  machine.BeginCopyOut(0_storage);  // 10 to 111: after the last op has ended at 80
+  for (const OpId op : {1_op, 2_op, 3_op}) machine.Run(op, false);
   EXPECT_EQ(machine.finish(), 111);
   const Outcome outcome = Simulate(workload, machine.TakeSchedule(), kLink);
   EXPECT_EQ(outcome.time, 80);
@@ -67,14 +73,14 @@ TEST(Machine, ACopyThatWasNotNeededIsNotInTheSchedule) {
 TEST(Machine, MakesAgain) {
   const Workload workload = FourOps().Workload();
   Machine machine(workload, kLink, /*record=*/true);
-  for (const Index op : {0, 1}) machine.Run(op, false);
-  machine.Drop(0, End::kDrop);
-  machine.Run(2, false);
-  EXPECT_EQ(machine.RoomFor(0, true), 100);
-  machine.Run(0, true);
-  EXPECT_EQ(machine.RoomFor(0, true), 100);  // a second copy
-  EXPECT_EQ(machine.RoomFor(3, false), 5);
-  machine.Run(3, false);
+  for (const OpId op : {0_op, 1_op}) machine.Run(op, false);
+  machine.Drop(0_storage, End::kDrop);
+  machine.Run(2_op, false);
+  EXPECT_EQ(machine.RoomFor(0_op, true), 100);
+  machine.Run(0_op, true);
+  EXPECT_EQ(machine.RoomFor(0_op, true), 100);  // a second copy
+  EXPECT_EQ(machine.RoomFor(3_op, false), 5);
+  machine.Run(3_op, false);
   EXPECT_EQ(machine.finish(), 10 + 20 + 40 + 10 + 10);
   const Schedule schedule = machine.TakeSchedule();
   const Outcome outcome = Simulate(workload, schedule, kLink);
@@ -90,12 +96,12 @@ TEST(Machine, AChangeSpoilsTheHostsCopy) {
   step.Make("read", {b}, 1, {.time = 10});
   const Workload workload = step.Workload();
   Machine machine(workload, kLink, /*record=*/true);
-  machine.Run(0, false);
-  machine.BeginCopyOut(0);
-  machine.Run(1, false);
-  EXPECT_FALSE(machine.OnHost(0));
+  machine.Run(0_op, false);
+  machine.BeginCopyOut(0_storage);
+  machine.Run(1_op, false);
+  EXPECT_FALSE(machine.OnHost(0_storage));
   EXPECT_EQ(machine.host_used(), 0);
-  machine.BeginCopyOut(0);
+  machine.BeginCopyOut(0_storage);
   EXPECT_EQ(machine.host_used(), 100);
 }
 
@@ -105,13 +111,13 @@ TEST(Machine, WhatIsThereBeforeTheStepStays) {
   step.Make("a", {}, 1, {.time = 1});
   const Workload workload = step.Workload();
   Machine machine(workload, kLink, /*record=*/true);
-  EXPECT_TRUE(machine.OnDevice(0));
+  EXPECT_TRUE(machine.OnDevice(0_storage));
   EXPECT_EQ(machine.used(), 7);
-  machine.Run(0, false);
+  machine.Run(0_op, false);
   const Schedule schedule = machine.TakeSchedule();
-  const Stay stay{.storage = 0, .from = 0, .to = 1, .begin = Begin::kPresent, .end = End::kStays};
-  EXPECT_EQ(schedule.stays[0], stay);
-  EXPECT_EQ(schedule.stays[1].end, End::kFree);
+  const Stay stay{.storage = 0_storage, .from = 0_step, .to = 1_step, .begin = Begin::kPresent, .end = End::kStays};
+  EXPECT_EQ(schedule.stays[0_stay], stay);
+  EXPECT_EQ(schedule.stays[1_stay].end, End::kFree);
 }
 
 }  // namespace

@@ -5,7 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/sim/hand_graph.h"
+#include "tests/support/hand_graph.h"
+#include "tests/support/id_literals.h"
 
 namespace ebbtide::sim {
 namespace {
@@ -25,15 +26,15 @@ struct FourOps {
   }
   HandGraph step;
 };
-constexpr Index kA = 0, kB = 1, kC = 2, kD = 3;
+constexpr StorageId kA = 0_storage, kB = 1_storage, kC = 2_storage, kD = 3_storage;
 
 TEST(Simulate, NothingMoves) {
   const Workload workload = FourOps().step.Workload();
-  const Schedule schedule{.steps = {0, 1, 2, 3},
-                          .stays = {{.storage = kA, .from = 0, .to = 4},
-                                    {.storage = kB, .from = 1, .to = 3},
-                                    {.storage = kC, .from = 2, .to = 4},
-                                    {.storage = kD, .from = 3, .to = 4}},
+  const Schedule schedule{.steps = {0_op, 1_op, 2_op, 3_op},
+                          .stays = {{.storage = kA, .from = 0_step, .to = 4_step},
+                                    {.storage = kB, .from = 1_step, .to = 3_step},
+                                    {.storage = kC, .from = 2_step, .to = 4_step},
+                                    {.storage = kD, .from = 3_step, .to = 4_step}},
                           .workspace_address = {}};
   const Outcome outcome = Simulate(workload, schedule, kLink);
   EXPECT_EQ(outcome.time, 10 + 20 + 40 + 10);
@@ -45,13 +46,14 @@ TEST(Simulate, NothingMoves) {
 
 TEST(Simulate, ComputeWaitsForMemoryAndForData) {
   const Workload workload = FourOps().step.Workload();
-  const Schedule schedule{.steps = {0, 1, 2, 3},
-                          .stays = {{.storage = kA, .from = 0, .to = 3, .end = End::kCopyOut, .leave = 2},
-                                    {.storage = kB, .from = 1, .to = 3},
-                                    {.storage = kC, .from = 2, .to = 4},
-                                    {.storage = kA, .from = 3, .to = 4, .begin = Begin::kCopyIn},
-                                    {.storage = kD, .from = 3, .to = 4}},
-                          .workspace_address = {}};
+  const Schedule schedule{
+      .steps = {0_op, 1_op, 2_op, 3_op},
+      .stays = {{.storage = kA, .from = 0_step, .to = 3_step, .end = End::kCopyOut, .leave = 2_step},
+                {.storage = kB, .from = 1_step, .to = 3_step},
+                {.storage = kC, .from = 2_step, .to = 4_step},
+                {.storage = kA, .from = 3_step, .to = 4_step, .begin = Begin::kCopyIn},
+                {.storage = kD, .from = 3_step, .to = 4_step}},
+      .workspace_address = {}};
   const Outcome outcome = Simulate(workload, schedule, kLink, {.keep_timeline = true});
   // Op 1 ends at 30: the copy runs from 30 to 131. Op 2 ends at 70; A's memory is free at 131, when its copy back is
   // queued, which arrives at 232. Op 3 runs from 232 to 242.
@@ -88,22 +90,29 @@ struct ThreeStorages {
     step.Make("read", {y}, 1, {.phase = Phase::kBackward, .time = 1});
   }
   // All leave at boundary 3 in the order of `turns`, are gone at 4 and come back at 4.
-  Schedule Swapped(Index turn_x, Index turn_y, Index turn_z) const {
-    const auto out = [](Index s, Index turn) {
-      return Stay{.storage = s, .from = s, .to = 4, .end = End::kCopyOut, .leave = 3, .turn = turn};
+  Schedule Swapped(std::uint32_t turn_x, std::uint32_t turn_y, std::uint32_t turn_z) const {
+    const auto out = [](std::size_t s, std::uint32_t turn) {
+      return Stay{.storage = StorageId(s),
+                  .from = StepId(s),
+                  .to = 4_step,
+                  .end = End::kCopyOut,
+                  .leave = 3_step,
+                  .turn = turn};
     };
-    const auto in = [](Index s, Index to) { return Stay{.storage = s, .from = 4, .to = to, .begin = Begin::kCopyIn}; };
-    return {.steps = {0, 1, 2, 3, 4, 5, 6},
+    const auto in = [](StorageId s, StepId to) {
+      return Stay{.storage = s, .from = 4_step, .to = to, .begin = Begin::kCopyIn};
+    };
+    return {.steps = {0_op, 1_op, 2_op, 3_op, 4_op, 5_op, 6_op},
             .stays = {out(0, turn_x),
                       out(1, turn_y),
                       out(2, turn_z),
-                      {.storage = 3, .from = 3, .to = 4},
-                      in(0, 6),
-                      in(1, 7),
-                      in(2, 5),
-                      {.storage = 4, .from = 4, .to = 5},
-                      {.storage = 5, .from = 5, .to = 6},
-                      {.storage = 6, .from = 6, .to = 7}},
+                      {.storage = 3_storage, .from = 3_step, .to = 4_step},
+                      in(0_storage, 6_step),
+                      in(1_storage, 7_step),
+                      in(2_storage, 5_step),
+                      {.storage = 4_storage, .from = 4_step, .to = 5_step},
+                      {.storage = 5_storage, .from = 5_step, .to = 6_step},
+                      {.storage = 6_storage, .from = 6_step, .to = 7_step}},
             .workspace_address = {}};
   }
   HandGraph step;
@@ -113,15 +122,15 @@ TEST(Simulate, CopiesAtOneBoundaryLeaveInTurnAndComeAsTheyAreNeeded) {
   const ThreeStorages three;
   const Workload workload = three.step.Workload();
   const Outcome outcome = Simulate(workload, three.Swapped(2, 0, 1), kLink, {.keep_timeline = true});
-  std::vector<Index> left, came;
+  std::vector<StorageId> left, came;
   std::vector<Nanos> left_at, came_at;
   for (const Span& span : outcome.timeline) {
     if (span.stream == Stream::kToHost) left.push_back(span.storage), left_at.push_back(span.end);
     if (span.stream == Stream::kToDevice) came.push_back(span.storage), came_at.push_back(span.end);
   }
-  EXPECT_THAT(left, ElementsAre(1, 2, 0));
+  EXPECT_THAT(left, ElementsAre(1_storage, 2_storage, 0_storage));
   EXPECT_THAT(left_at, ElementsAre(3 + 21, 3 + 21 + 41, 3 + 21 + 41 + 11));  // they are queued at 3
-  EXPECT_THAT(came, ElementsAre(2, 0, 1));                                   // read by ops 4, 5 and 6
+  EXPECT_THAT(came, ElementsAre(2_storage, 0_storage, 1_storage));           // read by ops 4, 5 and 6
   EXPECT_THAT(came_at, ElementsAre(1003 + 41, 1003 + 41 + 11, 1003 + 41 + 11 + 21));
   // Each reader waits for its own: Z is there at 1044, read to 1045; X at 1055, read to 1056; Y at 1076, read to 1077.
   EXPECT_EQ(outcome.time, 1077);
@@ -135,8 +144,8 @@ TEST(Simulate, CopiesToTheHostAreQueuedBeforeTheBoundaryWaits) {
   const ThreeStorages three;
   const Workload workload = three.step.Workload();
   Schedule schedule = three.Swapped(0, 0, 0);
-  schedule.stays[0].leave = 1, schedule.stays[0].to = 2;
-  schedule.stays[1].leave = 2;
+  schedule.stays[0_stay].leave = 1_step, schedule.stays[0_stay].to = 2_step;
+  schedule.stays[1_stay].leave = 2_step;
   const Outcome outcome = Simulate(workload, schedule, kLink, {.keep_timeline = true});
   // X: 1 to 12, awaited when op 1 ends at 2: 10 ns. Y: 12 to 33. Op 2 ends at 13: Z is queued then: 33 to 74.
   EXPECT_EQ(outcome.wait_for_memory, 10);
@@ -157,20 +166,22 @@ TEST(Simulate, HostMemoryIsHeldFromTheCopyToTheLastCopyBack) {
   step.Make("read", {t}, 1, {.phase = Phase::kBackward, .time = 1000});                           // 4
   step.Make("read", {changed}, 1, {.phase = Phase::kBackward, .time = 1000});                     // 5
   const Workload workload = step.Workload();
-  Schedule schedule{.steps = {0, 1, 2, 3, 4, 5},
-                    .stays = {{.storage = 0, .from = 0, .to = 2, .end = End::kCopyOut, .leave = 1},
-                              {.storage = 1, .from = 1, .to = 4, .end = End::kCopyOut, .leave = 3},
-                              {.storage = 0, .from = 2, .to = 6, .begin = Begin::kCopyIn},
-                              {.storage = 2, .from = 3, .to = 4},
-                              {.storage = 1, .from = 4, .to = 5, .begin = Begin::kCopyIn},
-                              {.storage = 3, .from = 4, .to = 5},
-                              {.storage = 4, .from = 5, .to = 6}},
-                    .workspace_address = {}};
+  Schedule schedule{
+      .steps = {0_op, 1_op, 2_op, 3_op, 4_op, 5_op},
+      .stays = {{.storage = 0_storage, .from = 0_step, .to = 2_step, .end = End::kCopyOut, .leave = 1_step},
+                {.storage = 1_storage, .from = 1_step, .to = 4_step, .end = End::kCopyOut, .leave = 3_step},
+                {.storage = 0_storage, .from = 2_step, .to = 6_step, .begin = Begin::kCopyIn},
+                {.storage = 2_storage, .from = 3_step, .to = 4_step},
+                {.storage = 1_storage, .from = 4_step, .to = 5_step, .begin = Begin::kCopyIn},
+                {.storage = 3_storage, .from = 4_step, .to = 5_step},
+                {.storage = 4_storage, .from = 5_step, .to = 6_step}},
+      .workspace_address = {}};
   // s is on the host from 1000 until it has arrived at 2101; t from 3101 on.
   EXPECT_EQ(Simulate(workload, schedule, kLink).host_peak, 100);
   // A second copy of s, after its change, is there beside t's.
-  schedule.stays[2].to = 5, schedule.stays[2].end = End::kCopyOut, schedule.stays[2].leave = 3;
-  schedule.stays.insert(schedule.stays.begin() + 6, Stay{.storage = 0, .from = 5, .to = 6, .begin = Begin::kCopyIn});
+  schedule.stays[2_stay].to = 5_step, schedule.stays[2_stay].end = End::kCopyOut, schedule.stays[2_stay].leave = 3_step;
+  schedule.stays.insert(schedule.stays.begin() + 6,
+                        Stay{.storage = 0_storage, .from = 5_step, .to = 6_step, .begin = Begin::kCopyIn});
   EXPECT_EQ(Simulate(workload, schedule, kLink).host_peak, 160);
 }
 
@@ -182,13 +193,13 @@ TEST(Simulate, RecomputationTakesItsTimeAndASecondCopyTakesItsBytes) {
   step.Make("c", {made[0]}, 30, {.time = 40});
   step.Make("d", {made[0], made[1]}, 5, {.phase = Phase::kBackward, .time = 10});
   const Workload workload = step.Workload();
-  const Schedule schedule{.steps = {0, 1, 2, 1, 3},
-                          .stays = {{.storage = 0, .from = 0, .to = 4},
-                                    {.storage = 1, .from = 1, .to = 3, .end = End::kDrop},
-                                    {.storage = 2, .from = 1, .to = 5},
-                                    {.storage = 3, .from = 2, .to = 3},
-                                    {.storage = 1, .from = 3, .to = 5, .begin = Begin::kRecompute},
-                                    {.storage = 4, .from = 4, .to = 5}},
+  const Schedule schedule{.steps = {0_op, 1_op, 2_op, 1_op, 3_op},
+                          .stays = {{.storage = 0_storage, .from = 0_step, .to = 4_step},
+                                    {.storage = 1_storage, .from = 1_step, .to = 3_step, .end = End::kDrop},
+                                    {.storage = 2_storage, .from = 1_step, .to = 5_step},
+                                    {.storage = 3_storage, .from = 2_step, .to = 3_step},
+                                    {.storage = 1_storage, .from = 3_step, .to = 5_step, .begin = Begin::kRecompute},
+                                    {.storage = 4_storage, .from = 4_step, .to = 5_step}},
                           .workspace_address = {}};
   const Outcome outcome = Simulate(workload, schedule, kLink);
   EXPECT_EQ(outcome.time, 10 + 20 + 40 + 20 + 10);
@@ -203,13 +214,14 @@ TEST(Simulate, RecomputationTakesItsTimeAndASecondCopyTakesItsBytes) {
 TEST(Simulate, TheIterationEndsWithItsLastCopy) {
   // A copy that no step waits for: no valid plan has one, but the clock goes on.
   const Workload workload = FourOps().step.Workload();
-  const Schedule schedule{.steps = {0, 1, 2, 3},
-                          .stays = {{.storage = kA, .from = 0, .to = 4},
-                                    {.storage = kB, .from = 1, .to = 3, .end = End::kCopyOut, .leave = 3},
-                                    {.storage = kC, .from = 2, .to = 4},
-                                    {.storage = kB, .from = 3, .to = 4, .begin = Begin::kCopyIn},
-                                    {.storage = kD, .from = 3, .to = 4}},
-                          .workspace_address = {}};
+  const Schedule schedule{
+      .steps = {0_op, 1_op, 2_op, 3_op},
+      .stays = {{.storage = kA, .from = 0_step, .to = 4_step},
+                {.storage = kB, .from = 1_step, .to = 3_step, .end = End::kCopyOut, .leave = 3_step},
+                {.storage = kC, .from = 2_step, .to = 4_step},
+                {.storage = kB, .from = 3_step, .to = 4_step, .begin = Begin::kCopyIn},
+                {.storage = kD, .from = 3_step, .to = 4_step}},
+      .workspace_address = {}};
   const Outcome outcome = Simulate(workload, schedule, kLink);
   // Op 2 ends at 70, B has left at 121, op 3 runs to 131, B is back at 172.
   EXPECT_EQ(outcome.time, 172);

@@ -4,7 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/sim/hand_graph.h"
+#include "tests/support/hand_graph.h"
+#include "tests/support/id_literals.h"
 
 namespace ebbtide::sim {
 namespace {
@@ -14,7 +15,13 @@ using testing::IsEmpty;
 
 constexpr Phase kBackward = Phase::kBackward, kUpdate = Phase::kUpdate;
 
-std::vector<Index> List(std::span<const Index> list) { return {list.begin(), list.end()}; }
+// Their numbers.
+template <class IdType>
+std::vector<int> List(std::span<const IdType> ids) {
+  std::vector<int> out;
+  for (const IdType id : ids) out.push_back(id.value);
+  return out;
+}
 
 TEST(Workload, SizesAreRoundedUp) {
   HandGraph step;
@@ -49,9 +56,9 @@ TEST(Workload, AViewNeedsNothing) {
   step.Push("view", {a}, {view}, {});
   step.Make("b", {view}, 8, {});
   const Workload workload = step.Workload();
-  EXPECT_THAT(List(workload.needs[1]), IsEmpty());
-  EXPECT_THAT(List(workload.needs[2]), ElementsAre(0));
-  EXPECT_THAT(List(workload.uses[0]), ElementsAre(0, 2));
+  EXPECT_THAT(List(workload.needs[1_op]), IsEmpty());
+  EXPECT_THAT(List(workload.needs[2_op]), ElementsAre(0));
+  EXPECT_THAT(List(workload.uses[0_storage]), ElementsAre(0, 2));
 }
 
 TEST(Workload, TwoTensorsOfAStorageAreOneNeed) {
@@ -60,7 +67,7 @@ TEST(Workload, TwoTensorsOfAStorageAreOneNeed) {
   const TensorId view = step.View(a);
   step.Push("view", {a}, {view}, {});
   step.Make("b", {a, view}, 8, {});
-  EXPECT_THAT(List(step.Workload().needs[2]), ElementsAre(0));
+  EXPECT_THAT(List(step.Workload().needs[2_op]), ElementsAre(0));
 }
 
 TEST(Recipe, AnInPlaceOpIsItsSecondPart) {
@@ -70,10 +77,10 @@ TEST(Recipe, AnInPlaceOpIsItsSecondPart) {
   const TensorId b = step.Change("relu_", {a}, {});
   step.Make("read", {b}, 8, {.phase = kBackward});
   const Workload workload = step.Workload();
-  EXPECT_THAT(List(workload.recipe[0]), IsEmpty());  // a parameter
-  EXPECT_THAT(List(workload.recipe[1]), ElementsAre(0, 1));
-  EXPECT_THAT(List(workload.changes[1]), ElementsAre(1));
-  EXPECT_THAT(List(workload.needs[1]), ElementsAre(1));
+  EXPECT_THAT(List(workload.recipe[0_storage]), IsEmpty());  // a parameter
+  EXPECT_THAT(List(workload.recipe[1_storage]), ElementsAre(0, 1));
+  EXPECT_THAT(List(workload.changes[1_op]), ElementsAre(1));
+  EXPECT_THAT(List(workload.needs[1_op]), ElementsAre(1));
 }
 
 TEST(Recipe, NotOfWhatWasReadBeforeAChange) {
@@ -83,8 +90,8 @@ TEST(Recipe, NotOfWhatWasReadBeforeAChange) {
   step.Make("c", {a}, 8, {});
   step.Change("relu_", {a}, {});
   const Workload workload = step.Workload();
-  EXPECT_THAT(List(workload.recipe[0]), ElementsAre(0, 2));
-  EXPECT_THAT(List(workload.recipe[1]), IsEmpty());
+  EXPECT_THAT(List(workload.recipe[0_storage]), ElementsAre(0, 2));
+  EXPECT_THAT(List(workload.recipe[1_storage]), IsEmpty());
 }
 
 TEST(Recipe, NotByOpsThatGiveOtherBits) {
@@ -92,8 +99,8 @@ TEST(Recipe, NotByOpsThatGiveOtherBits) {
   const TensorId a = step.Make("a", {}, 8, {.deterministic = false});
   step.Make("b", {a}, 8, {});
   const Workload workload = step.Workload();
-  EXPECT_THAT(List(workload.recipe[0]), IsEmpty());
-  EXPECT_THAT(List(workload.recipe[1]), ElementsAre(1));  // of a, which has to be kept or swapped
+  EXPECT_THAT(List(workload.recipe[0_storage]), IsEmpty());
+  EXPECT_THAT(List(workload.recipe[1_storage]), ElementsAre(1));  // of a, which has to be kept or swapped
 }
 
 TEST(Recipe, BatchNormsStatisticsDoNotCount) {
@@ -104,9 +111,9 @@ TEST(Recipe, BatchNormsStatisticsDoNotCount) {
   const TensorId other = step.Make("other", {x, mean}, 8, {.mutated = {mean}});
   step.Make("read", {made[0], made[1], other}, 8, {.phase = kBackward});
   const Workload workload = step.Workload();
-  EXPECT_THAT(List(workload.recipe[2]), ElementsAre(0));
-  EXPECT_THAT(List(workload.recipe[3]), ElementsAre(0));
-  EXPECT_THAT(List(workload.recipe[4]), IsEmpty());  // another op would change its buffer twice
+  EXPECT_THAT(List(workload.recipe[2_storage]), ElementsAre(0));
+  EXPECT_THAT(List(workload.recipe[3_storage]), ElementsAre(0));
+  EXPECT_THAT(List(workload.recipe[4_storage]), IsEmpty());  // another op would change its buffer twice
 }
 
 TEST(Recipe, TheUpdateComesTooLateToMatter) {
@@ -116,8 +123,8 @@ TEST(Recipe, TheUpdateComesTooLateToMatter) {
   const TensorId gradient = step.Make("g", {a}, 4, {.phase = kBackward});
   step.Change("sub_", {p, gradient}, {.phase = kUpdate});
   const Workload workload = step.Workload();
-  EXPECT_THAT(List(workload.recipe[1]), ElementsAre(0));  // p changes only in the update
-  EXPECT_THAT(List(workload.recipe[2]), IsEmpty());       // the update reads it: by then p may have changed
+  EXPECT_THAT(List(workload.recipe[1_storage]), ElementsAre(0));  // p changes only in the update
+  EXPECT_THAT(List(workload.recipe[2_storage]), IsEmpty());       // the update reads it: by then p may have changed
 }
 
 TEST(Recipe, AnUpdateWithinBackwardIsSeen) {
@@ -128,7 +135,7 @@ TEST(Recipe, AnUpdateWithinBackwardIsSeen) {
   const TensorId gradient = step.Make("g", {}, 4, {.phase = kBackward});
   step.Change("sub_", {p, gradient}, {.phase = kUpdate});
   step.Make("read", {a}, 8, {.phase = kBackward});
-  EXPECT_THAT(List(step.Workload().recipe[1]), IsEmpty());
+  EXPECT_THAT(List(step.Workload().recipe[1_storage]), IsEmpty());
 }
 
 TEST(Recipe, NotOfWhatChangesBeforeTheUpdate) {
@@ -137,18 +144,18 @@ TEST(Recipe, NotOfWhatChangesBeforeTheUpdate) {
   const TensorId a = step.Make("a", {p}, 8, {});
   step.Change("clamp_", {p}, {});
   step.Make("read", {a}, 8, {.phase = kBackward});
-  EXPECT_THAT(List(step.Workload().recipe[1]), IsEmpty());
+  EXPECT_THAT(List(step.Workload().recipe[1_storage]), IsEmpty());
 }
 
 TEST(Lists, TransposeSaysWhoHoldsEach) {
-  Lists lists;
-  lists.Add(std::vector<Index>{0, 2});
+  Lists<OpId, StorageId> lists;
+  lists.Add(std::vector{0_storage, 2_storage});
   lists.Add({});
-  lists.Add(std::vector<Index>{2});
-  const Lists holders = Transpose(lists, 3);
-  EXPECT_THAT(List(holders[0]), ElementsAre(0));
-  EXPECT_THAT(List(holders[1]), IsEmpty());
-  EXPECT_THAT(List(holders[2]), ElementsAre(0, 2));
+  lists.Add(std::vector{2_storage});
+  const Lists<StorageId, OpId> holders = Transpose(lists, 3);
+  EXPECT_THAT(List(holders[0_storage]), ElementsAre(0));
+  EXPECT_THAT(List(holders[1_storage]), IsEmpty());
+  EXPECT_THAT(List(holders[2_storage]), ElementsAre(0, 2));
 }
 
 }  // namespace

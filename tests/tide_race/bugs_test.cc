@@ -6,9 +6,9 @@
 
 #include <algorithm>
 
-#include "tests/tide_race/program.h"
+#include "tests/support/tide/program.h"
 
-namespace ebbtide::alloc {
+namespace ebbtide::tide {
 
 int tide_bug = 0;
 
@@ -70,4 +70,4 @@ TEST(TideBugs, AtLeast49Of50AreCaught) {
 }
 
 }  // namespace
-}  // namespace ebbtide::alloc
+}  // namespace ebbtide::tide

@@ -1,11 +1,11 @@
 // Random programs on the tide allocator under the race checker: nothing is found, and every class occurs. `make soak`
-// runs 10^7 operations (bench/tide_race_bench.cc).
+// runs 10^7 operations (bench/tide/race_bench.cc).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/tide_race/program.h"
+#include "tests/support/tide/program.h"
 
-namespace ebbtide::alloc {
+namespace ebbtide::tide {
 namespace {
 
 void ExpectNothing(TideProgramOptions options) {
@@ -30,4 +30,4 @@ TEST(TideRace, WithMuchInFlight) {
 TEST(TideRace, OnThreeStreams) { ExpectNothing({.streams = 3, .operations = 20000, .capacity = 256 * kMiB}); }
 
 }  // namespace
-}  // namespace ebbtide::alloc
+}  // namespace ebbtide::tide

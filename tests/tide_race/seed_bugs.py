@@ -1,6 +1,6 @@
 """The tide allocator's own sources with bugs seeded into them, each of which `tide_bug` switches on at run time.
 
-    seed_bugs.py SOURCES OUTPUT     copies src/alloc/tide*.{h,cc} to OUTPUT/alloc and writes OUTPUT/bugs.inc, the list of names
+    seed_bugs.py SOURCES OUTPUT     copies the allocator of src/tide to OUTPUT/tide and writes OUTPUT/bugs.inc, the list of names
 
 A bug is a place in a file, which must be there exactly once, and what stands there instead; BUG is true where it is on.
 """
@@ -44,66 +44,66 @@ BUGS = [
      "streams_[use.stream.index()].finished + (BUG ? 1 : 0) >= use.position;"),
     ("completed is judged by another stream", "tide.h", "return streams_[use.stream.index()].finished",
      "return streams_[BUG && use.stream.index() > 0 ? use.stream.index() - 1 : use.stream.index()].finished"),
-    ("a chunk of many parts is finished with its first", "tide_free.cc", "    if (streams_[stream].finished < chunk.until) return;",
+    ("a chunk of many parts is finished with its first", "free.cc", "    if (streams_[stream].finished < chunk.until) return;",
      "    if (!BUG && streams_[stream].finished < chunk.until) return;"),
-    ("a chunk is finished when it is looked at", "tide_free.cc", "  if (!only.valid()) chunks_.DropParts(index);",
+    ("a chunk is finished when it is looked at", "free.cc", "  if (!only.valid()) chunks_.DropParts(index);",
      "  if (BUG && several) only = StreamId();\n  if (!only.valid()) chunks_.DropParts(index);"),
-    ("a use of a mixed chunk counts for its stream alone", "tide_free.cc", "    several |= only.valid() && use.stream != only;",
+    ("a use of a mixed chunk counts for its stream alone", "free.cc", "    several |= only.valid() && use.stream != only;",
      "    several |= !BUG && only.valid() && use.stream != only;\n    if (BUG && only.valid()) use.stream = StreamId();\n    if (BUG && only.valid()) return true;"),
-    ("the device is believed to be further", "tide_free.cc", "device_->Finished(StreamId(i)));", "device_->Finished(StreamId(i)) + (BUG ? 2 : 0));"),
-    ("until is that of the first chunk", "tide_chunks.cc", "  chunk.until = std::max(chunk.until, gone.until);", "  if (!BUG) chunk.until = std::max(chunk.until, gone.until);"),
+    ("the device is believed to be further", "free.cc", "device_->Finished(StreamId(i)));", "device_->Finished(StreamId(i)) + (BUG ? 2 : 0));"),
+    ("until is that of the first chunk", "chunks.cc", "  chunk.until = std::max(chunk.until, gone.until);", "  if (!BUG) chunk.until = std::max(chunk.until, gone.until);"),
     # ---- Frees
-    ("a free has no use", "tide_free.cc", "  chunks_.SetUse(index, last);", "  chunks_.SetUse(index, BUG ? Event{last.stream, 0} : last);"),
-    ("a free is recorded on another stream", "tide_free.cc", "  const Event last = device_->Record(chunk.stream);",
+    ("a free has no use", "free.cc", "  chunks_.SetUse(index, last);", "  chunks_.SetUse(index, BUG ? Event{last.stream, 0} : last);"),
+    ("a free is recorded on another stream", "free.cc", "  const Event last = device_->Record(chunk.stream);",
      "  const Event last = device_->Record(BUG && streams_.size() > 1 ? StreamId((chunk.stream.index() + 1) % streams_.size()) : chunk.stream);"),
-    ("streams that were recorded are forgotten", "tide_free.cc", "for (const StreamId stream : others->second) chunks_.AddUse",
+    ("streams that were recorded are forgotten", "free.cc", "for (const StreamId stream : others->second) chunks_.AddUse",
      "for (const StreamId stream : others->second) if (!BUG) chunks_.AddUse"),
-    ("only one more stream is remembered", "tide_free.cc", "others.end()) others.push_back(stream);", "others.end() && !(BUG && !others.empty())) others.push_back(stream);"),
-    ("of several other streams the first is forgotten", "tide_free.cc", "  chunk.has_others = true;\n",
+    ("only one more stream is remembered", "free.cc", "others.end()) others.push_back(stream);", "others.end() && !(BUG && !others.empty())) others.push_back(stream);"),
+    ("of several other streams the first is forgotten", "free.cc", "  chunk.has_others = true;\n",
      "  chunk.has_others = true;\n  if (BUG && others.size() > 1) others.erase(others.begin());\n"),
-    ("a block with other users is of its own stream", "tide_free.cc", "    chunk.set = kMixed;\n", "    if (!BUG) chunk.set = kMixed;\n    if (BUG) { chunks_.SetUse(index, last); }\n"),
+    ("a block with other users is of its own stream", "free.cc", "    chunk.set = kMixed;\n", "    if (!BUG) chunk.set = kMixed;\n    if (BUG) { chunks_.SetUse(index, last); }\n"),
     # ---- Parts
-    ("the rest of a split part has no uses", "tide_chunks.cc", "NewPart(At(last).bytes - left, At(last).use);", "NewPart(At(last).bytes - left, BUG ? Event{} : At(last).use);"),
-    ("the rest of a split part has its first use alone", "tide_chunks.cc", "for (Index use = At(last).more, end = cut; use != kNone;", "for (Index use = BUG ? kNone : At(last).more, end = cut; use != kNone;"),
-    ("a split is one step off", "tide_chunks.cc", "  Bytes left = chunk.size;\n", "  Bytes left = chunk.size - (BUG && chunk.size > 512 ? 512 : 0);\n"),
-    ("a split forgets the parts behind", "tide_chunks.cc", "  rest.first_part = At(last).next;\n", "  rest.first_part = BUG ? kNone : At(last).next;\n"),
-    ("a join forgets the uses of the second", "tide_chunks.cc", "    last.next = gone.first_part;\n    chunk.last_part = gone.last_part;",
+    ("the rest of a split part has no uses", "chunks.cc", "NewPart(At(last).bytes - left, At(last).use);", "NewPart(At(last).bytes - left, BUG ? Event{} : At(last).use);"),
+    ("the rest of a split part has its first use alone", "chunks.cc", "for (Index use = At(last).more, end = cut; use != kNone;", "for (Index use = BUG ? kNone : At(last).more, end = cut; use != kNone;"),
+    ("a split is one step off", "chunks.cc", "  Bytes left = chunk.size;\n", "  Bytes left = chunk.size - (BUG && chunk.size > 512 ? 512 : 0);\n"),
+    ("a split forgets the parts behind", "chunks.cc", "  rest.first_part = At(last).next;\n", "  rest.first_part = BUG ? kNone : At(last).next;\n"),
+    ("a join forgets the uses of the second", "chunks.cc", "    last.next = gone.first_part;\n    chunk.last_part = gone.last_part;",
      "    if (BUG) last.bytes += gone.size;\n    if (!BUG) last.next = gone.first_part;\n    if (!BUG) chunk.last_part = gone.last_part;"),
-    ("a join is by stream, not by point", "tide_chunks.cc", "last.use.position == first.use.position);", "(BUG || last.use.position == first.use.position));"),
-    ("a join takes parts with several uses for alike", "tide_chunks.cc", "const bool alike = last.more == kNone && first.more == kNone &&", "const bool alike = (BUG || (last.more == kNone && first.more == kNone)) &&"),
-    ("chunks of different streams are joined", "tide_free.cc", "  if (a != b && a != kClean && b != kClean) return false;", "  if (!BUG && a != b && a != kClean && b != kClean) return false;"),
+    ("a join is by stream, not by point", "chunks.cc", "last.use.position == first.use.position);", "(BUG || last.use.position == first.use.position));"),
+    ("a join takes parts with several uses for alike", "chunks.cc", "const bool alike = last.more == kNone && first.more == kNone &&", "const bool alike = (BUG || (last.more == kNone && first.more == kNone)) &&"),
+    ("chunks of different streams are joined", "free.cc", "  if (a != b && a != kClean && b != kClean) return false;", "  if (!BUG && a != b && a != kClean && b != kClean) return false;"),
     # ---- Chunks and sets
-    ("a chunk behind is joined though it is in use", "tide_free.cc", "  if (!chunks_.Is(other, state)) return false;",
+    ("a chunk behind is joined though it is in use", "free.cc", "  if (!chunks_.Is(other, state)) return false;",
      "  if (other == kNone || (BUG ? chunks_[other].state == State::kUnmapped : !chunks_.Is(other, state))) return false;"),
-    ("a chunk that changed is looked at as if it had not", "tide_free.cc", "      if (chunk.number != first.number || chunk.state != State::kFree) continue;",
+    ("a chunk that changed is looked at as if it had not", "free.cc", "      if (chunk.number != first.number || chunk.state != State::kFree) continue;",
      "      if (!BUG && (chunk.number != first.number || chunk.state != State::kFree)) continue;"),
-    ("the last bin is not emptied", "tide_bins.cc", "  bits_[bin / kWord] &= ~(std::uint64_t{1} << bin % kWord);", "  if (!BUG) bits_[bin / kWord] &= ~(std::uint64_t{1} << bin % kWord);"),
-    ("a bin holds what is a step smaller", "tide_bins.cc", "  const std::size_t bin = static_cast<std::size_t>((size + kStep - 1) / kStep);", "  const std::size_t bin = static_cast<std::size_t>((size + kStep - 1) / kStep) - (BUG && size > kStep ? 1 : 0);"),
-    ("a span keeps what was taken of it", "tide_spans.cc", "  keep({chunk.end(), span.end, chunk.next}, chunk.next);", "  keep({BUG ? chunk.address : chunk.end(), span.end, BUG ? index : chunk.next}, chunk.next);"),
+    ("the last bin is not emptied", "bins.cc", "  bits_[bin / kWord] &= ~(std::uint64_t{1} << bin % kWord);", "  if (!BUG) bits_[bin / kWord] &= ~(std::uint64_t{1} << bin % kWord);"),
+    ("a bin holds what is a step smaller", "bins.cc", "  const std::size_t bin = static_cast<std::size_t>((size + kStep - 1) / kStep);", "  const std::size_t bin = static_cast<std::size_t>((size + kStep - 1) / kStep) - (BUG && size > kStep ? 1 : 0);"),
+    ("a span keeps what was taken of it", "spans.cc", "  keep({chunk.end(), span.end, chunk.next}, chunk.next);", "  keep({BUG ? chunk.address : chunk.end(), span.end, BUG ? index : chunk.next}, chunk.next);"),
     # ---- Pages
-    ("a refusal leaves what was mapped", "tide_grow.cc", "for (const auto& [address, bytes] : mapped) device_->Unmap(address, bytes);", "for (const auto& [address, bytes] : mapped) if (!BUG) device_->Unmap(address, bytes);"),
-    ("a refusal counts what was not mapped", "tide_grow.cc", "        return false;\n      }\n      mapped.emplace_back", "        if (BUG) usage_.Take(part);\n        return false;\n      }\n      mapped.emplace_back"),
-    ("a refusal is taken for memory", "tide_grow.cc", "if (!device_->Map(chunk.address, part)) {", "if (!device_->Map(chunk.address, part) && !BUG) {"),
-    ("pages are given back one too many", "tide_grow.cc", "last = At(index).end() / kPage * kPage;", "last = BUG ? static_cast<Address>(RoundUp(static_cast<Bytes>(At(index).end()), kPage)) : At(index).end() / kPage * kPage;"),
-    ("the host does not wait before pages are given back", "tide_grow.cc", "    device_->HostWaits({StreamId(i), last});", "    if (BUG) streams_[i].finished = last;\n    if (!BUG) device_->HostWaits({StreamId(i), last});"),
+    ("a refusal leaves what was mapped", "grow.cc", "for (const auto& [address, bytes] : mapped) device_->Unmap(address, bytes);", "for (const auto& [address, bytes] : mapped) if (!BUG) device_->Unmap(address, bytes);"),
+    ("a refusal counts what was not mapped", "grow.cc", "        return false;\n      }\n      mapped.emplace_back", "        if (BUG) usage_.Take(part);\n        return false;\n      }\n      mapped.emplace_back"),
+    ("a refusal is taken for memory", "grow.cc", "if (!device_->Map(chunk.address, part)) {", "if (!device_->Map(chunk.address, part) && !BUG) {"),
+    ("pages are given back one too many", "grow.cc", "last = At(index).end() / kPage * kPage;", "last = BUG ? static_cast<Address>(RoundUp(static_cast<Bytes>(At(index).end()), kPage)) : At(index).end() / kPage * kPage;"),
+    ("the host does not wait before pages are given back", "grow.cc", "    device_->HostWaits({StreamId(i), last});", "    if (BUG) streams_[i].finished = last;\n    if (!BUG) device_->HostWaits({StreamId(i), last});"),
     # ---- Quotas
-    ("a guarantee is exceeded by a page", "tide_quotas.cc", "others + account.claim() <= capacity_;", "others + account.claim() <= capacity_ + (BUG ? kPage : 0);"),
-    ("the last page of a block is not charged", "tide_quotas.cc", "  if (pages.last != pages.first) edge(pages.last);", "  if (pages.last != pages.first && !BUG) edge(pages.last);"),
-    ("a limit is not looked at", "tide_quotas.cc", "  return account.charged <= account.quota.limit &&", "  return (BUG || account.charged <= account.quota.limit) &&"),
+    ("a guarantee is exceeded by a page", "quotas.cc", "others + account.claim() <= capacity_;", "others + account.claim() <= capacity_ + (BUG ? kPage : 0);"),
+    ("the last page of a block is not charged", "quotas.cc", "  if (pages.last != pages.first) edge(pages.last);", "  if (pages.last != pages.first && !BUG) edge(pages.last);"),
+    ("a limit is not looked at", "quotas.cc", "  return account.charged <= account.quota.limit &&", "  return (BUG || account.charged <= account.quota.limit) &&"),
 ]
 
 
 def main(sources, output):
-    folder = output / "alloc"
+    folder = output / "tide"
     folder.mkdir(parents=True, exist_ok=True)
-    texts = {path.name: path.read_text() for path in sorted(sources.glob("tide*.[ch]*"))}
+    texts = {path.name: path.read_text() for path in sorted(sources.glob("*.[ch]*"))}
     numbers = {name: number for number, (name, *_) in enumerate(BUGS, 1)}
     assert len(numbers) == len(BUGS), "two bugs have one name"
     for number, (name, file, place, instead) in enumerate(BUGS, 1):
         if texts[file].count(place) != 1:
             sys.exit(f"seed_bugs: {name}: expected once in {file}: {place.strip()}")
         texts[file] = texts[file].replace(place, instead.replace("BUG", f"(tide_bug == {number})"))
-    declared = "#pragma once\n\nnamespace ebbtide::alloc {\nextern int tide_bug;  // 0: none\n}\n"
+    declared = "#pragma once\n\nnamespace ebbtide::tide {\nextern int tide_bug;  // 0: none\n}\n"
     for name, text in texts.items():
         (folder / name).write_text(text.replace("#pragma once\n", declared, 1))
     (output / "bugs.inc").write_text("".join(f'"{name}",\n' for name, *_ in BUGS))

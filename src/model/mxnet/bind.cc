@@ -1,3 +1,4 @@
+// Tells what a variable is from the operator that reads it first.
 #include "model/mxnet/bind.h"
 
 #include <algorithm>

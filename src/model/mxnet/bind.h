@@ -1,4 +1,4 @@
-// What a symbol's file does not hold: the shapes of data and labels, and what is minimised.
+// Gives a symbol what its file does not hold: the shapes of data and labels, and what is minimised.
 #pragma once
 
 #include "model/model.h"

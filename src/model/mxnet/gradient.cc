@@ -1,3 +1,4 @@
+// Goes through the nodes backwards, by the words of the operators' table, and sums where gradients meet.
 #include "model/mxnet/gradient.h"
 
 #include <algorithm>

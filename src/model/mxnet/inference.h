@@ -13,14 +13,14 @@ class Inference {
   std::size_t inputs() const { return node().inputs.size(); }
   std::int64_t batch() const { return batch_; }
 
-  // Of an input whose shape has to be known by now.
+  // The shape of an input, which has to be known by now.
   Result<Dims> In(std::size_t input) const;
-  // With at least so many axes.
+  // The same, with at least so many axes.
   Result<Dims> In(std::size_t input, std::size_t axes) const;
   bool IsKnown(std::size_t input) const;
   // Gives a weight its shape; one that has another shape already is an error.
   Status Fill(std::size_t input, const Dims& shape);
-  // Exactly so many inputs, or one of a range.
+  // Fails where the number of inputs is not within `least` to `most`.
   Status Expect(std::size_t least, std::size_t most) const;
   void Yield(Dims shape) { symbol_.node(number_).shapes.push_back(std::move(shape)); }
 

@@ -1,3 +1,4 @@
+// Makes storages and ops of nodes, adds the optimizer's kernels, and gives storages their kinds.
 #include "model/mxnet/lower.h"
 
 #include <algorithm>
@@ -241,6 +242,7 @@ Result<TrainingGraph> LowerSymbol(Symbol symbol, const std::vector<Role>& roles,
   if (options.inference) trained.clear();
   if (!options.inference) EBB_RETURN_IF_ERROR(AddGradient(symbol, trained));
   EBB_ASSIGN_OR_RETURN(TrainingGraph graph, Lowering(symbol, roles).Lower(heads, trained, *optimizer));
+  graph.framework = Framework::kMxnet;
   graph.meta["framework"] = "mxnet";
   graph.meta["device"] = "cuda";
   graph.meta["batch_size"] = std::to_string(options.batch_size);

@@ -19,7 +19,7 @@
 
 namespace ebbtide::model::mxnet {
 
-// By its name: `something-symbol.json`, also with .gz behind it.
+// Whether it is a symbol by its name: `something-symbol.json`, also with .gz behind it.
 bool IsSymbolFile(std::string_view path);
 
 // Refuses what is not modelled for MXNet.

@@ -49,7 +49,7 @@ struct Operator {
   bool is_backward_identity = false;
 };
 
-// Null: unknown. Other names of one operator are resolved.
+// The operator of a node, by whichever of its names; null where it is not known.
 const Operator* FindOperator(const Node& node);
 
 // ":"-less name under which MXNet's registry knows it: "Activation:relu" is "Activation".

@@ -1,3 +1,4 @@
+// The stages of the front end in their order, for a file and for a text.
 #include <filesystem>
 
 #include "base/file.h"

@@ -47,7 +47,7 @@ struct Symbol {
 inline constexpr std::size_t kMostOutputs = 1'000'000;
 inline constexpr std::size_t kMostAxes = 8;
 
-// Nodes refer to earlier ones; shapes are not known yet.
+// Reads the text of a `-symbol.json`. Nodes refer to earlier ones; shapes are not known yet.
 Result<Symbol> ParseSymbol(std::string_view text);
 
 // "node 17 (Convolution conv0)".

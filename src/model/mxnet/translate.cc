@@ -1,3 +1,4 @@
+// A rule for each ATen op of the built-in models.
 #include "model/mxnet/translate.h"
 
 #include <fmt/format.h>
@@ -5,9 +6,8 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "graph/arguments.h"
 #include "graph/place.h"
-#include "graph/shape.h"
+#include "model/forward_reader.h"
 #include "model/mxnet/lower.h"
 #include "model/mxnet/mxnet.h"
 #include "model/mxnet/shapes.h"
@@ -18,9 +18,9 @@ namespace {
 constexpr Entry kNone = {-1, 0};
 using Attributes = std::vector<std::pair<std::string, std::string>>;
 
-class Translator {
+class Translator : private ForwardReader {
  public:
-  explicit Translator(const TrainingGraph& graph) : graph_(graph), entries_(graph.tensors.size(), kNone) {}
+  explicit Translator(const TrainingGraph& graph) : ForwardReader(graph), entries_(graph.tensors.size(), kNone) {}
 
   Result<Translation> Run() {
     for (std::size_t i = 0; i < graph_.ops.size(); ++i) {
@@ -50,10 +50,6 @@ class Translator {
     const TensorId id = TensorArgument(op, name);
     return id.valid() ? At(id) : kNone;
   }
-  const Dims& ShapeOf(const Op& op, std::string_view name) const {
-    return graph_.tensor(TensorArgument(op, name)).shape;
-  }
-  const Dims& OutputShape(const Op& op) const { return graph_.tensor(op.outputs[0]).shape; }
   static std::string List(const Op& op, std::string_view name) {
     const Dims* values = ArgumentAs<Dims>(op, name);
     return values ? TupleText(*values) : "()";
@@ -245,10 +241,7 @@ class Translator {
 
   // The weights of all layers are one vector.
   Status Recurrent(const Op& op) {
-    const TensorList* weights = ArgumentAs<TensorList>(op, "weight");
-    std::int64_t count = 0;
-    for (const TensorId id : weights->ids) count += ElementCount(graph_.tensor(id).shape).value_or(0);
-    const Entry all = Add({.name = op.layer + ".parameters", .shapes = {{count}}});
+    const Entry all = Add({.name = op.layer + ".parameters", .shapes = {{RecurrentWeights(op)}}});
     return Yield(op, Make(op, "RNN", {In(op, "input"), all, In(op, "hx"), In(op, "cx")},
                           {{"mode", "lstm"},
                            {"state_size", std::to_string(OutputShape(op).back())},
@@ -329,7 +322,6 @@ class Translator {
     return (this->*rule->second)(op);
   }
 
-  const TrainingGraph& graph_;
   std::vector<Entry> entries_;  // by tensor
   Translation made_;
   Entry loss_ = kNone;

@@ -1,3 +1,4 @@
+// Marks values in the order of the nodes, and tells parameters by the table of places where operators take weights.
 #include "model/onnx/analysis.h"
 
 #include <algorithm>

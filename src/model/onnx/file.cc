@@ -1,3 +1,4 @@
+// From protobuf's objects to nodes and numbers; everything that a file may have wrong about names is found here.
 #include "model/onnx/file.h"
 
 #include <bit>

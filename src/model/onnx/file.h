@@ -52,7 +52,7 @@ struct Node {
 // Element types by ONNX's number (TensorProto.DataType); nullopt where torch has no such type of that size.
 std::optional<DType> TypeFromNumber(std::int64_t number);
 
-// "node 17 (name "/a/b", op Foo)".
+// How messages name a node: "node 17 (name "/a/b", op Foo)".
 std::string Describe(const Node& node);
 
 struct Dimension {

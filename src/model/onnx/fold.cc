@@ -1,3 +1,4 @@
+// Finds the rule of an operator; casts, ranges and reductions over all elements are here, the others in fold_*.cc.
 #include "model/onnx/fold.h"
 
 #include <algorithm>

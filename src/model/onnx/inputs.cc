@@ -1,3 +1,4 @@
+// Tells the role of a symbolic size, and makes the input tensors.
 #include "model/onnx/inputs.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Chooses the loss by the shape of the first floating output.
 #include "model/onnx/loss.h"
 
 #include <algorithm>

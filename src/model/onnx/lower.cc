@@ -1,3 +1,4 @@
+// Runs the rule of each node, or folds it where all its inputs are known; what rules see of a node is here too.
 #include "model/onnx/lower.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// The stages of the front end in their order, for a file and for bytes in memory.
 #include <fcntl.h>
 #include <google/protobuf/io/zero_copy_stream_impl.h>
 #include <sys/stat.h>

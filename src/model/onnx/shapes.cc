@@ -1,3 +1,4 @@
+// Arithmetic on shapes after the definitions of ONNX's operators.
 #include "model/onnx/shapes.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Reads auto_pad, pads, strides and dilations, each within bounds.
 #include "model/onnx/window.h"
 
 #include <algorithm>

@@ -16,10 +16,11 @@ struct Window {
   bool ceil_mode = false;
 };
 
-// Of a node over `in`, [batch, channels, spatial...]; an empty kernel is read from the attribute kernel_shape.
+// The window of a node over `in`, [batch, channels, spatial...]. An empty kernel is read from the attribute
+// kernel_shape.
 Result<Window> ReadWindow(Call& call, const Dims& in, Dims kernel);
 
-// The window lies inside the padded input at least once.
+// Fails where the window does not lie inside the padded input at least once.
 Status CheckFits(const Call& call, const Dims& in, const Window& window);
 
 // Pads where the ends differ, and makes the window's padding zero then.

@@ -1,3 +1,4 @@
+// The part of ONNX's schema that is kept, as a table.
 #include "model/onnx/wire.h"
 
 namespace ebbtide::model::onnx {

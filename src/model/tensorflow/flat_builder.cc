@@ -1,3 +1,4 @@
+// Adds a node once its outputs are inferred; one whose outputs are all known runs no kernel and is left out.
 #include "model/tensorflow/flat_builder.h"
 
 #include <algorithm>

@@ -16,18 +16,19 @@ class FlatBuilder {
     gradient_of_ = gradient_of;
   }
 
+  // Adds a node and gives its outputs. Where all of them are known, or values that there are already, no node is added.
   std::vector<ValueId> MakeAll(std::string op, std::vector<ValueId> inputs, Attributes attributes = {});
-  // Its first output.
+  // The same, of which the first output is given.
   ValueId Make(std::string op, std::vector<ValueId> inputs, Attributes attributes = {});
 
   ValueId Integers(Dims values);  // a constant vector
   ValueId Integer(std::int64_t value);
   ValueId Real(double value);
   ValueId Input(std::string name, DType dtype, Dims shape);
-  // Of a new variable: its value.
+  // The value of a new variable.
   ValueId Read(Variable variable);
   ValueId Handle(int variable);
-  // What has been made anew is a value of the variable: a constant that is trained.
+  // Turns a value, as a rule a constant of the file, into that of a new variable.
   void MakeVariable(ValueId value, Variable variable);
 
   const Dims& Shape(ValueId id) const { return flat_.value(id).shape; }

@@ -1,3 +1,4 @@
+// Element by element over broadcast places; results that overflow their type are not known.
 #include "model/tensorflow/fold.h"
 
 #include <algorithm>

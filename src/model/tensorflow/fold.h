@@ -15,7 +15,7 @@ std::optional<Array> FoldCompare(std::string_view op, const Array& a, const Arra
 std::optional<Array> FoldUnary(std::string_view op, const Array& a);
 std::optional<Array> FoldCast(const Array& a, DType dtype);
 
-// Over all axes or, of a vector, its only one.
+// Over all axes or, for a vector, its only one. `shape` is that of the result.
 std::optional<Array> FoldReduction(std::string_view op, const Array& a, const Dims& shape);
 
 // The same elements under another shape.

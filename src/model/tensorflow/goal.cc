@@ -1,3 +1,4 @@
+// Tells by the operators that it depends on whether a signature trains.
 #include "model/tensorflow/goal.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// A table of formulas for simple operators and a function for each of the others, then the optimizer's kernels.
 #include "model/tensorflow/gradient.h"
 
 #include <algorithm>

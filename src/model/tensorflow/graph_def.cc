@@ -1,3 +1,4 @@
+// From protobuf's objects to nodes, ports and attributes, with the nodes of each body in an order that can run.
 #include "model/tensorflow/graph_def.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// What rules ask about a node's inputs and attributes, and the call of an operator's rule.
 #include "model/tensorflow/inference.h"
 
 #include "model/tensorflow/operators.h"

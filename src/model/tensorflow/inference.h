@@ -19,15 +19,15 @@ class Inference {
   Status Expect(std::size_t exactly) const { return Expect(exactly, exactly); }
   const Value& In(std::size_t input) const { return flat_.value(node_.inputs[input]); }
   const Dims& Shape(std::size_t input) const { return In(input).shape; }
-  // Of exactly so many axes.
+  // The same, of exactly so many axes.
   Result<Dims> Shape(std::size_t input, std::size_t axes) const;
   Type TypeOf(std::size_t input) const { return In(input).type; }
   const Array* Known(std::size_t input) const { return In(input).known ? &*In(input).known : nullptr; }
-  // Whole numbers that have to be known: sizes, axes.
+  // An input of whole numbers that have to be known: sizes, axes.
   Result<Dims> Integers(std::size_t input) const;
-  // A shape made of them.
+  // The same as a shape: none of them is negative.
   Result<Dims> ShapeFrom(std::size_t input) const;
-  // The items of a list.
+  // The items of an input that is a list.
   Result<std::vector<ValueId>> List(std::size_t input) const;
 
   // ---- Attributes.

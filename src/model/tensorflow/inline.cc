@@ -1,3 +1,4 @@
+// Goes through bodies with a stack of frames of its own, so that calls and loops of any depth do not recurse.
 #include "model/tensorflow/inline.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// The default sizes of images and sequences.
 #include "model/tensorflow/inputs.h"
 
 namespace ebbtide::model::tensorflow {

@@ -1,3 +1,4 @@
+// Counts who still reads a buffer, so that a kernel may write over one that nobody else needs.
 #include "model/tensorflow/lower.h"
 
 #include <algorithm>
@@ -239,6 +240,7 @@ class Lowering {
 
 Result<TrainingGraph> LowerFlat(const Flat& flat, const ModelOptions& options) {
   EBB_ASSIGN_OR_RETURN(TrainingGraph graph, Lowering(flat).Run());
+  graph.framework = Framework::kTensorflow;
   graph.meta["framework"] = "tensorflow";
   graph.meta["device"] = "cuda";
   graph.meta["batch_size"] = std::to_string(options.batch_size);

@@ -1,3 +1,4 @@
+// The table of operators.
 #include "model/tensorflow/operators.h"
 
 #include <algorithm>

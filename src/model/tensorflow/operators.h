@@ -17,7 +17,7 @@ struct Operator {
   std::string_view buffers = "";
 };
 
-// Null: unknown.
+// Null where the operator is not known.
 const Operator* FindOperator(std::string_view op);
 
 }  // namespace ebbtide::model::tensorflow

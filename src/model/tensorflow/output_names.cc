@@ -1,3 +1,4 @@
+// The operators with several named outputs.
 #include "model/tensorflow/output_names.h"
 
 #include <algorithm>

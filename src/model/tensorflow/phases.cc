@@ -1,3 +1,4 @@
+// Tells parameters by the kernels that update them, and phases by what depends on what.
 #include "model/tensorflow/phases.h"
 
 #include <algorithm>

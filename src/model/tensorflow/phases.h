@@ -5,7 +5,7 @@
 
 namespace ebbtide::model::tensorflow {
 
-// Parameters, the optimizer's state, buffers.
+// By variable: whether it is a parameter, state of the optimizer, or a buffer.
 std::vector<StorageKind> KindsOfVariables(const Flat& flat);
 
 // `nodes`: by op. What the results depend on is forward; what updates of parameters depend on beside that is backward.

@@ -1,3 +1,4 @@
+// The stages of the front end in their order, for files, folders and bytes in memory.
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 
 #include <algorithm>

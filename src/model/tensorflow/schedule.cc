@@ -1,3 +1,4 @@
+// Kahn's algorithm with a queue.
 #include "model/tensorflow/schedule.h"
 
 namespace ebbtide::model::tensorflow {

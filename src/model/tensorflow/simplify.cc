@@ -1,3 +1,4 @@
+// Counts readers, then moves the parts of merged sums; what was a sum stays as a node that does nothing.
 #include "model/tensorflow/simplify.h"
 
 namespace ebbtide::model::tensorflow {

@@ -5,8 +5,8 @@
 
 namespace ebbtide::model::tensorflow {
 
-// A sum that only another sum reads becomes part of it, within one function and iteration: all that is added is there
-// until the end.
+// A sum that only another sum of the same function and iteration reads becomes part of it. So all that is added is held
+// until the last of it is there.
 void MergeSums(Flat& flat);
 
 }  // namespace ebbtide::model::tensorflow

@@ -20,7 +20,8 @@
 
 namespace ebbtide::model::tensorflow {
 
-// By its name, `something.pb` or `something.pb.gz`, or a folder that holds a saved_model.pb.
+// Whether it is one of TensorFlow's: `something.pb` or `something.pb.gz` by name, or a folder that holds a
+// saved_model.pb.
 bool IsModelPath(const std::string& path);
 
 // Refuses what is not modelled for TensorFlow.

@@ -1,3 +1,4 @@
+// Tells weights from other constants by where operators read them, chooses the loss, and drops what is left over.
 #include "model/tensorflow/train.h"
 
 #include <algorithm>

@@ -6,7 +6,7 @@
 
 namespace ebbtide::model::tensorflow {
 
-// Whether it has a gradient, or changes a variable that is trained.
+// Whether the graph has a gradient, or changes a variable that is trained.
 bool Trains(const Flat& flat);
 
 // A frozen graph's weights are constants: floating ones, at places where operators take weights, become variables, and
@@ -17,9 +17,9 @@ void FindWeights(Flat& flat);
 // without the softmax that it may end in, against labels; of a result of fewer than two axes, its mean. Then the
 // gradient and the update.
 Status AddStep(Flat& flat, const ModelOptions& options);
-// Of a graph that has its loss.
+// The same for a graph that has its loss already: gradient and update alone.
 Status AddStepBehind(Flat& flat, ValueId loss, const ModelOptions& options);
-// Nodes and variables that neither results nor changes of variables depend on.
+// Drops nodes and variables that neither results nor changes of variables depend on.
 void DropUnused(Flat& flat);
 
 }  // namespace ebbtide::model::tensorflow

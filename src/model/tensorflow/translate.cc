@@ -1,11 +1,11 @@
+// A rule for each ATen op of the built-in models.
 #include "model/tensorflow/translate.h"
 
 #include <algorithm>
 #include <unordered_map>
 
-#include "graph/arguments.h"
 #include "graph/place.h"
-#include "graph/shape.h"
+#include "model/forward_reader.h"
 #include "model/tensorflow/flat_builder.h"
 
 namespace ebbtide::model::tensorflow {
@@ -13,10 +13,10 @@ namespace {
 
 using Ints = std::vector<std::int64_t>;
 
-class Translator {
+class Translator : private ForwardReader {
  public:
   explicit Translator(const TrainingGraph& graph)
-      : graph_(graph), build_(made_.flat), values_(graph.tensors.size(), kNone) {}
+      : ForwardReader(graph), build_(made_.flat), values_(graph.tensors.size(), kNone) {}
 
   Result<Translation> Run() {
     for (std::size_t i = 0; i < graph_.ops.size() && made_.loss == kNone; ++i) {
@@ -54,15 +54,10 @@ class Translator {
                         .shape = std::move(shape),
                         .is_trainable = storage.kind == StorageKind::kParameter});
   }
-  bool Has(const Op& op, std::string_view name) const { return TensorArgument(op, name).valid(); }
   ValueId In(const Op& op, std::string_view name) {
     const TensorId id = TensorArgument(op, name);
     return id.valid() ? At(id) : kNone;
   }
-  const Dims& ShapeOf(const Op& op, std::string_view name) const {
-    return graph_.tensor(TensorArgument(op, name)).shape;
-  }
-  const Dims& OutputShape(const Op& op) const { return graph_.tensor(op.outputs[0]).shape; }
   static Dims PerAxis(const Op& op, std::string_view name, std::int64_t otherwise) {
     const Dims* values = ArgumentAs<Dims>(op, name);
     if (values == nullptr || values->empty()) return {otherwise, otherwise};
@@ -274,10 +269,7 @@ class Translator {
 
   // The weights of all layers are one vector.
   Status Recurrent(const Op& op) {
-    const TensorList* weights = ArgumentAs<TensorList>(op, "weight");
-    std::int64_t count = 0;
-    for (const TensorId id : weights->ids) count += ElementCount(graph_.tensor(id).shape).value_or(0);
-    const ValueId all = build_.Read({.name = op.layer + ".parameters", .shape = {count}});
+    const ValueId all = build_.Read({.name = op.layer + ".parameters", .shape = {RecurrentWeights(op)}});
     const std::int64_t batch = ShapeOf(op, "input")[1];
     const ValueId lengths = Make("Fill", {build_.Integers({batch}), build_.Integer(0)});
     return Yield(op, Make("CudnnRNNV3", {In(op, "input"), In(op, "hx"), In(op, "cx"), all, lengths}));
@@ -365,7 +357,6 @@ class Translator {
     return (this->*rule->second)(op);
   }
 
-  const TrainingGraph& graph_;
   Translation made_;
   FlatBuilder build_;
   std::vector<ValueId> values_;  // by tensor

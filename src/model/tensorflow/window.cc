@@ -1,3 +1,4 @@
+// Reads the attributes by the data format and computes the output's size for SAME, VALID and EXPLICIT.
 #include "model/tensorflow/window.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// The parts of GraphDef's and SavedModel's schemas that are kept, as tables.
 #include "model/tensorflow/wire.h"
 
 namespace ebbtide::model::tensorflow {

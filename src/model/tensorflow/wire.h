@@ -10,7 +10,8 @@ namespace ebbtide::model::tensorflow {
 
 enum class FileKind { kGraphDef, kSavedModel };
 
-// By the first field: a SavedModel begins with a number, its version, a GraphDef with a message.
+// Tells the two apart by the file's first field: a SavedModel begins with a number, its version, a GraphDef with a
+// message.
 FileKind KindOf(std::string_view begin);
 
 // Copies what tensorflow_subset.proto lists; the result parses as ebbtide.tensorflow.GraphDef or SavedModel.

@@ -1,3 +1,4 @@
+// The two tables of names.
 #include "model/timed/kinds.h"
 
 #include <algorithm>

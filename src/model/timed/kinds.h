@@ -17,7 +17,7 @@ struct LayerKinds {
 };
 LayerKinds KindsOfLayer(std::string_view module);
 
-// Draws from the random state.
+// Whether ops of this kind draw from the random state.
 bool IsRandomKind(std::string_view kind);
 
 }  // namespace ebbtide::model::timed

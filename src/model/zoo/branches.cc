@@ -1,3 +1,4 @@
+// Runs the steps of each branch, then its forks, and joins all results by one concatenation.
 #include "model/zoo/branches.h"
 
 namespace ebbtide::model::zoo {

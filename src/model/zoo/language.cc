@@ -1,8 +1,10 @@
+// The parts op by op, as transformers' modules call them.
 #include "model/zoo/language.h"
 
 namespace ebbtide::model::zoo {
 
 TokenBatch TokenInput(Builder& b, const Sizes& sizes) {
+  b.graph().loss_in_model = true;
   b.graph().meta["loss"] = "model";
   TensorId tokens = b.Input("input_ids", {sizes.batch, sizes.seq_len}, DType::kInt64);
   return {tokens, b.Label("labels", {sizes.batch, sizes.seq_len})};

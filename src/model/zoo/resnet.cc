@@ -53,8 +53,9 @@ TensorId ResNet(Builder& b, const Sizes& sizes, Block block, const std::vector<i
 }
 
 Member ResNetMember(const std::string& name, Block block, std::vector<int> depths) {
-  return {name, "torchvision, 224x224", {.image = 224, .classes = 1000},
-          [=](Builder& b, const Sizes& sizes) { return ResNet(b, sizes, block, depths); }};
+  return {name, "torchvision, 224x224", {.image = 224, .classes = 1000}, [=](Builder& b, const Sizes& sizes) {
+            return ResNet(b, sizes, block, depths);
+          }};
 }
 
 }  // namespace

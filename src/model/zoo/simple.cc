@@ -46,7 +46,9 @@ TensorId LstmLanguageModel(Builder& b, const Sizes& sizes) {
 Family SimpleModels() {
   return {"simple",
           {{"mlp", "widths given by --widths, ReLU between, cross-entropy", {.widths = {784, 512, 512, 10}}, Mlp},
-           {"lstm", "embedding, 2-layer nn.LSTM of 650, linear to 10000 words, 35 tokens", {.seq_len = 35},
+           {"lstm",
+            "embedding, 2-layer nn.LSTM of 650, linear to 10000 words, 35 tokens",
+            {.seq_len = 35},
             LstmLanguageModel}}};
 }
 

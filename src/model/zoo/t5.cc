@@ -134,8 +134,8 @@ TensorId Forward(Builder& b, const Sizes& sizes, const T5& model) {
   auto [tokens, labels] = TokenInput(b, sizes);
   TensorId words = nn::EmbeddingWeight(b, "shared", kWords, model.width);
   TensorId encoded = RunStack(b, tokens, words, model, {.is_decoder = false});
-  TensorId decoded = b.inference() ? b.Input("decoder_input_ids", {sizes.batch, sizes.seq_len}, DType::kInt64)
-                                   : ShiftRight(b, labels);
+  TensorId decoded =
+      b.inference() ? b.Input("decoder_input_ids", {sizes.batch, sizes.seq_len}, DType::kInt64) : ShiftRight(b, labels);
   TensorId x = RunStack(b, decoded, words, model, {.is_decoder = true, .encoded = encoded});
   x = op::WithScalar(b, "mul", x, 1 / std::sqrt(static_cast<double>(model.width)));
   return TokenLoss(b, TiedScores(b, x, words), labels);

@@ -1,3 +1,4 @@
+// The blocks op by op, as torchvision.ops writes them.
 #include "model/zoo/torchvision_blocks.h"
 
 namespace ebbtide::model::zoo {

@@ -1,3 +1,4 @@
+// Joins the families, and checks the sizes that a user chose against the model and against overflow.
 #include "model/zoo/zoo.h"
 
 #include <algorithm>
@@ -8,21 +9,8 @@ namespace ebbtide::model::zoo {
 
 const std::vector<Family>& Families() {
   static const auto* families = new std::vector<Family>{
-      AlexNetAndVgg(),
-      ResNets(),
-      Inceptions(),
-      DenseNets(),
-      MobileNets(),
-      RegNets(),
-      ConvNexts(),
-      UNets(),
-      SimpleModels(),
-      Berts(),
-      Gpts(),
-      GptNeos(),
-      Opts(),
-      T5s(),
-      Llamas(),
+      AlexNetAndVgg(), ResNets(), Inceptions(), DenseNets(), MobileNets(), RegNets(), ConvNexts(), UNets(),
+      SimpleModels(),  Berts(),   Gpts(),       GptNeos(),   Opts(),       T5s(),     Llamas(),
   };
   return *families;
 }
@@ -38,8 +26,8 @@ const Member* FindMember(const std::string& name) {
 
 namespace {
 
-// No model makes more than 2^20 bytes per place of the input (a pixel, a token, a pair of tokens), nor per class: within
-// these limits no product of sizes reaches kTooLarge, and ops need not check.
+// No model makes more than 2^20 bytes per place of the input (a pixel, a token, a pair of tokens), nor per class:
+// within these limits no product of sizes reaches kTooLarge, and ops need not check.
 constexpr std::int64_t kLargestSize = std::int64_t{1} << 31;
 constexpr std::int64_t kMostPlaces = std::int64_t{1} << 40;
 
@@ -74,7 +62,8 @@ Result<Sizes> SizesFor(const Member& member, const ModelOptions& options) {
   EBB_RETURN_IF_ERROR(Choose(member.name, "--classes", options.classes, sizes.classes));
   if (!options.widths.empty()) {
     if (sizes.widths.empty()) return Fail("{}: --widths does not apply to this model", member.name);
-    if (options.widths.size() < 2) return Fail("{}: --widths: expected at least an input and an output width", member.name);
+    if (options.widths.size() < 2)
+      return Fail("{}: --widths: expected at least an input and an output width", member.name);
     for (std::int64_t width : options.widths) {
       EBB_RETURN_IF_ERROR(Choose(member.name, "--widths", width, sizes.widths[0]));
     }

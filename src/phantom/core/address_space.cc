@@ -106,8 +106,7 @@ Address ReserveAddresses(Bytes bytes, Bytes alignment, Address hint) {
   Address begin = (first + alignment - 1) / alignment * alignment;
   if (begin > first) munmap(at, begin - first);
   Address end = begin + static_cast<Address>(rounded);
-  if (Address last = first + static_cast<Address>(padded); last > end)
-    munmap(reinterpret_cast<void*>(end), last - end);
+  if (Address last = first + static_cast<Address>(padded); last > end) munmap(reinterpret_cast<void*>(end), last - end);
   return begin;
 }
 

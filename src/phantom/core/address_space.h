@@ -33,28 +33,32 @@ struct Range {
   Address begin = 0;
   Bytes size = 0;
   RangeKind kind = RangeKind::kDevice;
-  unsigned flags = 0;                  // as given to the call that made it
-  std::uint64_t id = 0;                // never reused in a process (CU_POINTER_ATTRIBUTE_BUFFER_ID)
+  unsigned flags = 0;                       // as given to the call that made it
+  std::uint64_t id = 0;                     // never reused in a process (CU_POINTER_ATTRIBUTE_BUFFER_ID)
   std::shared_ptr<Physical> physical = {};  // device memory only
-  Bytes offset = 0;                    // of `begin` in it
-  Pool* owner = nullptr;               // of a kPool
+  Bytes offset = 0;                         // of `begin` in it
+  Pool* owner = nullptr;                    // of a kPool
 
   Address end() const { return begin + static_cast<Address>(size); }
   bool on_device() const { return kind <= RangeKind::kMapped; }
 };
 
+// Thread-safe.
 class AddressSpace {
  public:
-  // Is told of every range that comes (true) or goes. To be set before the first one; must not call back.
+  // Is told of every range that comes (true) or goes (false). To be set before the first range; must not call the
+  // space.
   using Observer = std::function<void(const Range&, bool)>;
   void SetObserver(Observer observer) { observer_ = std::move(observer); }
 
-  // False: it would overlap another one.
+  // False, and nothing has changed, where it would overlap another range.
   bool Insert(Range range);
-  // The range that begins at `begin`, which is taken out.
+  // Takes out the range that begins there, of that kind where one is given, and returns it; nullopt where there is
+  // none.
   std::optional<Range> Erase(Address begin);
   std::optional<Range> Erase(Address begin, RangeKind kind);
   void SetFlags(Address begin, unsigned flags);  // of the range that begins there
+  // The range that holds the address; nullopt where none does.
   std::optional<Range> Find(Address address) const;
 
   // Whether it is device memory. Does not wait for the lock, for signal handlers: false where that is held.
@@ -74,7 +78,8 @@ class AddressSpace {
   Observer observer_;
 };
 
-// Addresses that nothing else uses and that fault when touched; 0 where there are none. `hint` is a wish.
+// Addresses that nothing else uses and that fault when touched; 0 where there are none left. They are at `hint` where
+// that is possible.
 Address ReserveAddresses(Bytes bytes, Bytes alignment, Address hint = 0);
 void ReleaseAddresses(Address begin, Bytes bytes);
 

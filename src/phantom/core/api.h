@@ -25,20 +25,22 @@ Code Launch(const char* name, void* stream, Nanos duration = -1);
 
 // The same for what a library copies back to the host as a result: waits for the stream as such a call does.
 Code WaitForStream(void* stream);
+// Whether the handle is that of a stream.
 bool IsStream(void* stream);
 
 // Device memory that a library takes by itself, beside the framework's allocator (workspaces, handles). As cudaMalloc.
 Code AllocateDevice(Bytes bytes, void** out);
 Code FreeDevice(void* pointer);
 
+// The GPU that the phantom is.
 const DeviceProfile& Profile();
 
 // What a library computes and gives to the host by itself: waits for the stream, writes zeros, and counts a read of
 // `bytes` by the host as a copy from device memory without content would be.
 Code GiveZeros(void* stream, void* host, Bytes bytes);
 
-// Defined by each library whose api.txt marks functions with `launch`: a kernel on the stream that belongs to `handle`, the
-// first argument of the function. The answer is the library's own status.
+// Defined by each library whose api.txt marks functions with `launch`: a kernel on the stream that belongs to `handle`,
+// the first argument of the function. The answer is the library's own status.
 int LaunchOfHandle(CallSite& site, const char* name, void* handle);
 
 // One row of a library's table of all its functions, made from api.txt; for look-ups by name.

@@ -1,5 +1,5 @@
-// What the device says of itself when asked by number (CUdevice_attribute and cudaDeviceAttr agree), and how many blocks
-// of a kernel fit a multiprocessor.
+// What the device says of itself when asked by number (CUdevice_attribute and cudaDeviceAttr agree), and how many
+// blocks of a kernel fit a multiprocessor.
 #pragma once
 
 #include <optional>
@@ -14,7 +14,7 @@ inline constexpr int kThreadsPerBlock = 1024;
 // Kernels are not read, so every one is taken to use this many registers per thread, and no static shared memory.
 inline constexpr int kRegistersPerThread = 32;
 
-// nullopt: no such attribute.
+// The value of an attribute by its number; nullopt where there is no such attribute.
 std::optional<int> DeviceAttribute(const DeviceProfile& profile, int attribute);
 
 // "0000:01:00.0"
@@ -22,6 +22,7 @@ inline constexpr char kPciBusId[] = "0000:01:00.0";
 // Sixteen bytes that depend on the profile alone.
 void DeviceUuid(const DeviceProfile& profile, char (&uuid)[16]);
 
+// How many blocks of a kernel fit a multiprocessor at a time; 0 where not even one does.
 int BlocksPerMultiprocessor(const DeviceProfile& profile, int threads_per_block, Bytes dynamic_shared_memory);
 
 }  // namespace ebbtide::phantom

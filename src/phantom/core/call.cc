@@ -42,7 +42,8 @@ struct Watch {
     if (!config.log.empty()) {
       log = open(config.log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
       if (log < 0) {
-        std::fprintf(stderr, "phantom: EBBTIDE_PHANTOM_LOG: cannot open %s: %s\n", config.log.c_str(), std::strerror(errno));
+        std::fprintf(stderr, "phantom: EBBTIDE_PHANTOM_LOG: cannot open %s: %s\n", config.log.c_str(),
+                     std::strerror(errno));
         std::_Exit(2);
       }
     }

@@ -18,7 +18,7 @@ struct CallRecord {
   std::atomic<std::int64_t> not_modelled{0};
   CallRecord* next = nullptr;
 };
-// The latest; `next` leads to all of them.
+// The record that was made last; `next` leads from it to all others.
 const CallRecord* AllCalls();
 std::int64_t FaultsInjected();
 
@@ -26,7 +26,8 @@ class CallSite {
  public:
   explicit CallSite(const char* name);
 
-  // Anything but kSuccess is what the call has to answer, at once. Arguments are for the log.
+  // Counts a call and, where asked to, logs it with its arguments. What it returns, unless it is kSuccess, is what the
+  // call has to answer at once.
   template <class... Args>
   Code Enter(const Args&... args) {
     Count();
@@ -56,7 +57,8 @@ class CallSite {
     else if constexpr (std::is_enum_v<T>)
       Append(text, static_cast<std::underlying_type_t<T>>(value));
     else if constexpr (std::is_integral_v<T>)
-      AppendWord(text, value < 0 ? 0 - static_cast<std::uint64_t>(value) : static_cast<std::uint64_t>(value), value < 0);
+      AppendWord(text, value < 0 ? 0 - static_cast<std::uint64_t>(value) : static_cast<std::uint64_t>(value),
+                 value < 0);
     else
       AppendString(text, "...");
   }
@@ -69,7 +71,7 @@ bool InForkedChild();
 
 // From now on every call of the process ends with this code.
 void LoseDevice(Code code);
-// kSuccess, or what the device was lost with.
+// The code that the device was lost with; kSuccess where it is not lost.
 Code LostDevice();
 
 // Counts and names what a library was asked for and does not model: one line on standard error per name.
@@ -78,8 +80,8 @@ void NotModelled(const char* call);
 }  // namespace ebbtide::phantom
 
 // EBB_PHANTOM_CALL(FromCode, "cublasCreate", handle): `convert` turns a Code into the library's own status.
-#define EBB_PHANTOM_CALL(convert, name, ...)                                            \
-  static ::ebbtide::phantom::CallSite phantom_call_site(name);                          \
-  if (::ebbtide::phantom::Code phantom_code = phantom_call_site.Enter(__VA_ARGS__);     \
-      phantom_code != ::ebbtide::phantom::Code::kSuccess) [[unlikely]]                  \
+#define EBB_PHANTOM_CALL(convert, name, ...)                                        \
+  static ::ebbtide::phantom::CallSite phantom_call_site(name);                      \
+  if (::ebbtide::phantom::Code phantom_code = phantom_call_site.Enter(__VA_ARGS__); \
+      phantom_code != ::ebbtide::phantom::Code::kSuccess) [[unlikely]]              \
   return convert(phantom_code)

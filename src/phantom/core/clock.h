@@ -27,9 +27,10 @@ class CopyEngine {
   CopyEngine(double bytes_per_second, Nanos latency) : bytes_per_second_(bytes_per_second), latency_(latency) {}
 
   Nanos Duration(Bytes bytes) const;
-  // The begin of a span of `duration` that begins at `ready` or later. Nothing will ever be ready before `past`.
+  // Takes the earliest free span of `duration` that begins at `ready` or later, and returns its begin. The caller
+  // promises that nothing will ever be ready before `past`, so that spans before it are forgotten.
   Nanos Occupy(Nanos ready, Nanos duration, Nanos past);
-  Nanos busy() const;  // sum of all spans
+  Nanos busy() const;  // the sum of all spans
 
  private:
   const double bytes_per_second_;

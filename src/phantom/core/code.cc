@@ -8,10 +8,14 @@ namespace ebbtide::phantom {
 namespace {
 
 constexpr std::pair<std::string_view, Code> kWords[] = {
-    {"out_of_memory", Code::kOutOfMemory},     {"invalid_value", Code::kInvalidValue},
-    {"not_supported", Code::kNotSupported},    {"map_failed", Code::kMapFailed},
-    {"invalid_handle", Code::kInvalidHandle},  {"not_ready", Code::kNotReady},
-    {"illegal_address", Code::kIllegalAddress}, {"lost_device", Code::kLaunchFailed},
+    {"out_of_memory", Code::kOutOfMemory},
+    {"invalid_value", Code::kInvalidValue},
+    {"not_supported", Code::kNotSupported},
+    {"map_failed", Code::kMapFailed},
+    {"invalid_handle", Code::kInvalidHandle},
+    {"not_ready", Code::kNotReady},
+    {"illegal_address", Code::kIllegalAddress},
+    {"lost_device", Code::kLaunchFailed},
     {"unknown", Code::kUnknown},
 };
 

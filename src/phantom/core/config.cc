@@ -24,7 +24,8 @@ Result<double> Number(const char* name, std::string_view text, double most) {
   return value;
 }
 
-// The first entry is a number or an identifier. Which one does not matter: there is one device, and it is the one meant.
+// The first entry is a number or an identifier. Which one does not matter: there is one device, and it is the one
+// meant.
 bool NamesADevice(std::string_view list) {
   std::size_t begin = list.find_first_not_of(" \t");
   if (begin == std::string_view::npos) return false;

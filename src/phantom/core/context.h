@@ -21,6 +21,7 @@ struct Context {
   std::uint64_t id = 0;
 };
 
+// Thread-safe; the current context is one per thread.
 class Contexts {
  public:
   Contexts(Ledger& ledger, Bytes bytes) : ledger_(ledger), bytes_(bytes) { primary_.is_primary = true; }
@@ -40,7 +41,7 @@ class Contexts {
   Code Destroy(Context* context);
   bool IsLive(const Context* context) const;
 
-  // Of the calling thread.
+  // The context of the calling thread; null where it has none.
   Context* Current() const;
   void SetCurrent(Context* context);
   void Push(Context* context);
@@ -49,7 +50,7 @@ class Contexts {
   // What a call of the runtime that needs the device begins with: the thread has a context, the primary if none other.
   Code Use();
 
-  Bytes bytes() const { return taken_; }       // by all contexts that live
+  Bytes bytes() const { return taken_; }  // by all contexts that live
   Bytes bytes_of_one() const { return bytes_; }
 
  private:

@@ -37,7 +37,8 @@ void AddDeviceRow(const Device& device, Address begin, Bytes bytes, Side& side) 
     if (range.physical && content) content += range.offset;
     if (content) content += from - range.begin;
     side.pieces.push_back({content, size});
-    if (range.physical && (side.held.empty() || side.held.back() != range.physical)) side.held.push_back(range.physical);
+    if (range.physical && (side.held.empty() || side.held.back() != range.physical))
+      side.held.push_back(range.physical);
   }
 }
 
@@ -175,7 +176,8 @@ Code Fill(Device& device, Stream& stream, const FillRequest& request) {
     device.recent.Forget(request.to + static_cast<Address>(row * request.pitch), row_bytes);
 
   Operation operation{.name = InDeclaredOperation() ? CurrentName() : request.name};
-  operation.duration = OnDeviceTime(device.profile, static_cast<double>(row_bytes) * static_cast<double>(request.height));
+  operation.duration =
+      OnDeviceTime(device.profile, static_cast<double>(row_bytes) * static_cast<double>(request.height));
   operation.accesses = std::move(to.accesses);
   if (HasContent(to)) {
     operation.work = [to = std::move(to), value = request.value, element = request.element] {

@@ -1,5 +1,6 @@
 /* What a program may tell the phantom, since kernels carry their arguments in a form that only they understand. C, so
- * that a dispatcher observer or an engine can find the functions with dlsym; none of them is there without a phantom. */
+ * that a dispatcher observer or an engine can find the functions with dlsym; none of them is there without a phantom.
+ */
 #pragma once
 
 #include <stddef.h>
@@ -18,8 +19,8 @@ void ebbtide_phantom_end(void);
  * name it is that of the operation that was begun. */
 void ebbtide_phantom_declare(void* stream, const void* address, size_t bytes, int is_write, const char* name);
 
-/* The bytes change hands without the driver's knowledge: a caching allocator reuses them. For the race checker, whatever
- * `stream` is not ordered after is a race with the next owner on it. */
+/* The bytes change hands without the driver's knowledge: a caching allocator reuses them. For the race checker,
+ * whatever `stream` is not ordered after is a race with the next owner on it. */
 void ebbtide_phantom_reused(void* stream, const void* address, size_t bytes, const char* name);
 
 /* A caching allocator of the program takes the bytes back. What the host had waited for, or was told to be over when it

@@ -52,7 +52,8 @@ Device::Device(const Config& config_, DeviceProfile profile_)
     if (comes)
       races->Allocated(range.begin, range.size);
     else if (range.kind == RangeKind::kDevice || range.kind == RangeKind::kMapped)
-      races->Freed(range.begin, range.size, range.kind == RangeKind::kDevice ? "cudaFree" : "cuMemUnmap", CurrentFrame());
+      races->Freed(range.begin, range.size, range.kind == RangeKind::kDevice ? "cudaFree" : "cuMemUnmap",
+                   CurrentFrame());
   });
 }
 

@@ -55,7 +55,7 @@ class Device {
   Contexts contexts;
 };
 
-// A profile that cannot be read ends the process: one line, exit code 2.
+// The device, made at the first call. A profile that cannot be read ends the process: one line, exit code 2.
 Device& TheDevice();
 // Whether TheDevice was called before.
 bool DeviceExists();

@@ -27,9 +27,7 @@ void End(std::string_view how, int signal = 0) {
 
 __attribute__((destructor)) void OnUnload() { End("exit"); }
 
-void Say(const char* text) {
-  [[maybe_unused]] ssize_t written = write(STDERR_FILENO, text, std::strlen(text));
-}
+void Say(const char* text) { [[maybe_unused]] ssize_t written = write(STDERR_FILENO, text, std::strlen(text)); }
 
 void OnFatalSignal(int number, siginfo_t* info, void*) {
   if (number == SIGSEGV && DeviceExists() && TheDevice().space.TryIsOnDevice(reinterpret_cast<Address>(info->si_addr)))

@@ -3,7 +3,7 @@
 
 namespace ebbtide::phantom {
 
-// Called once, when the device is made.
+// Has the statistics written at the end. Called once, when the device is made.
 void WatchForTheEnd();
 
 }  // namespace ebbtide::phantom

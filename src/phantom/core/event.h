@@ -10,6 +10,7 @@
 
 namespace ebbtide::phantom {
 
+// Thread-safe.
 class Event {
  public:
   static constexpr unsigned kDisableTiming = 2;
@@ -17,7 +18,7 @@ class Event {
   Event(Device& device, unsigned flags) : device_(device), flags_(flags) {}
 
   void Record(Stream& stream);
-  // An event that was never recorded is over.
+  // Whether all before the last record is over. An event that was never recorded is over.
   bool Query();
   void Synchronize();
   void MakeWait(Stream& stream);

@@ -30,8 +30,10 @@ Result<FaultRule> ParseRule(std::string_view text) {
     rest = rest.substr(0, at);
     std::optional<Code> code = CodeFromWord(word);
     if (!code)
-      return Fail("{}: expected out_of_memory, lost_device, illegal_address, map_failed, not_supported, invalid_value, "
-                  "unknown or a number after '='", Quoted(text));
+      return Fail(
+          "{}: expected out_of_memory, lost_device, illegal_address, map_failed, not_supported, invalid_value, "
+          "unknown or a number after '='",
+          Quoted(text));
     rule.code = *code;
   }
   if (std::size_t at = rest.find_first_of("@%"); at != std::string_view::npos) {

@@ -22,10 +22,10 @@ namespace ebbtide::phantom {
 
 struct FaultRule {
   std::string call;
-  bool prefix = false;         // the name ended in '*'
-  std::int64_t number = 0;     // 1: the first call; 0: not by number
-  bool later_too = false;      // and every call after that
-  double probability = -1;     // < 0: not by probability
+  bool prefix = false;      // the name ended in '*'
+  std::int64_t number = 0;  // 1: the first call; 0: not by number
+  bool later_too = false;   // and every call after that
+  double probability = -1;  // < 0: not by probability
   Code code = Code::kUnknown;
 
   bool Matches(std::string_view name) const;

@@ -36,8 +36,8 @@ Code Heap::AllocateSmall(Bytes bytes, Address& out) {
         block.gaps.erase(gap);
         if (size > step) block.gaps.emplace(offset + step, size - step);
         out = begin + static_cast<Address>(offset);
-        space_.Insert({.begin = out, .size = bytes, .kind = RangeKind::kDevice, .physical = block.physical,
-                       .offset = offset});
+        space_.Insert(
+            {.begin = out, .size = bytes, .kind = RangeKind::kDevice, .physical = block.physical, .offset = offset});
         return Code::kSuccess;
       }
     }

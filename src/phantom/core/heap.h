@@ -20,12 +20,11 @@ inline constexpr Bytes kSmallStep = 512;
 
 class Heap {
  public:
-  Heap(Ledger& ledger, BackingBudget& budget, AddressSpace& space)
-      : ledger_(ledger), budget_(budget), space_(space) {}
+  Heap(Ledger& ledger, BackingBudget& budget, AddressSpace& space) : ledger_(ledger), budget_(budget), space_(space) {}
 
-  // Aligned to 512 bytes, and to 2 MiB where larger than 1 MiB.
+  // Addresses are aligned to 512 bytes, and to 2 MiB where more than 1 MiB is asked for.
   Code Allocate(Bytes bytes, Address& out);
-  // kInvalidValue: not the begin of an allocation. The caller has seen to it that no work uses it any more.
+  // kInvalidValue where no allocation begins there. The caller has seen to it that no work uses it any more.
   Code Free(Address address, Bytes& freed);
 
  private:

@@ -8,12 +8,12 @@
 namespace ebbtide::phantom {
 namespace {
 
-constexpr Bytes kPage = 4096;
-constexpr Bytes kWorthGivingBack = 16 * kPage;
+constexpr Bytes kHostPage = 4096;
+constexpr Bytes kWorthGivingBack = 16 * kHostPage;
 
 Address AddressOf(const void* pointer) { return reinterpret_cast<Address>(pointer); }
 
-Bytes WholePages(Bytes bytes) { return (bytes + kPage - 1) / kPage * kPage; }
+Bytes WholePages(Bytes bytes) { return (bytes + kHostPage - 1) / kHostPage * kHostPage; }
 
 }  // namespace
 
@@ -27,7 +27,8 @@ void HostMemory::Count(Bytes change) {
 Code HostMemory::Allocate(Bytes bytes, RangeKind kind, unsigned flags, void*& out) {
   if (bytes <= 0) return Code::kInvalidValue;
   if (bytes > kTooLarge) return Code::kOutOfMemory;
-  void* at = mmap(nullptr, WholePages(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* at =
+      mmap(nullptr, WholePages(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (at == MAP_FAILED) return Code::kOutOfMemory;
   space_.Insert({.begin = AddressOf(at), .size = bytes, .kind = kind, .flags = flags});
   if (kind == RangeKind::kPinned) Count(bytes);
@@ -66,8 +67,8 @@ void HostMemory::FillZero(void* pointer, Bytes bytes) const {
     std::memset(pointer, 0, bytes);
     return;
   }
-  Address first = (begin + kPage - 1) / kPage * kPage;
-  Address last = end / kPage * kPage;
+  Address first = (begin + kHostPage - 1) / kHostPage * kHostPage;
+  Address last = end / kHostPage * kHostPage;
   std::memset(pointer, 0, first - begin);
   if (madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED) != 0)
     std::memset(reinterpret_cast<void*>(first), 0, last - first);

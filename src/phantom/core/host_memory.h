@@ -13,7 +13,7 @@ class HostMemory {
  public:
   explicit HostMemory(AddressSpace& space) : space_(space) {}
 
-  // kPinned or kManaged. Zeros that take no memory until they are written.
+  // Memory of `kind`, kPinned or kManaged: zeros that take no memory until they are written.
   Code Allocate(Bytes bytes, RangeKind kind, unsigned flags, void*& out);
   Code Free(void* pointer, RangeKind kind);
   Code Register(void* pointer, Bytes bytes, unsigned flags);

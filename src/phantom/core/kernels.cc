@@ -57,8 +57,8 @@ const Variable* Kernels::FindVariable(const void* host, Device& device) {
     std::shared_ptr<Physical> physical = Physical::CreateUncharged(device.backing, variable.size);
     Address address = physical ? ReserveAddresses(variable.size, 4096) : 0;
     if (address == 0) return nullptr;
-    device.space.Insert({.begin = address, .size = variable.size, .kind = RangeKind::kVariable,
-                         .physical = std::move(physical)});
+    device.space.Insert(
+        {.begin = address, .size = variable.size, .kind = RangeKind::kVariable, .physical = std::move(physical)});
     variable.address = address;
   }
   return &variable;
@@ -67,9 +67,12 @@ const Variable* Kernels::FindVariable(const void* host, Device& device) {
 std::optional<int> KernelAttribute(const DeviceProfile& profile, const Kernel& kernel, int attribute) {
   switch (attribute) {
     case 0: return kThreadsPerBlock;
-    case 1: case 2: case 3: return 0;  // static shared, constant and local memory
+    case 1:
+    case 2:
+    case 3: return 0;  // static shared, constant and local memory
     case 4: return kRegistersPerThread;
-    case 5: case 6: return static_cast<int>(profile.compute_major * 10 + profile.compute_minor);
+    case 5:
+    case 6: return static_cast<int>(profile.compute_major * 10 + profile.compute_minor);
     case 7: return 0;  // cache mode
     case 8: return kernel.dynamic_shared_limit;
     case 9: return kernel.shared_carveout;

@@ -44,14 +44,15 @@ struct LaunchShape {
 
 class Kernels {
  public:
-  // By the address of the host function that stands for it.
+  // Kernels are known by the address of the host function that stands for them. Find: null where none does.
   void Register(const void* host, const char* name);
   Kernel* Find(const void* host) const;
   void RegisterVariable(const void* host, const char* name, Bytes size);
-  // With its memory; null: no such variable, or no addresses left.
+  // The variable, with memory on the device from now on; null where there is no such variable, or no addresses are
+  // left.
   const Variable* FindVariable(const void* host, Device& device);
 
-  // A kernel handle, as found here or made by a module; null where it is neither.
+  // The kernel that a handle of Find or Make is; null where it is neither.
   Kernel* Check(const void* kernel) const;
   Kernel* Make(const std::string& name, const Module* module);
 
@@ -62,7 +63,7 @@ class Kernels {
   std::unordered_map<const void*, Variable> variables_;
 };
 
-// Of the process. Libraries register their kernels when they are loaded, which is no use of the device yet.
+// The kernels of the process. Libraries register theirs when they are loaded, which does not make the device yet.
 Kernels& TheKernels();
 
 // By number, as CUfunction_attribute and cudaFuncAttribute have them; nullopt: no such attribute.

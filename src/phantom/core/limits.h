@@ -13,7 +13,7 @@ namespace ebbtide::phantom {
 
 class Limits {
  public:
-  // By number, as CUlimit and cudaLimit have them.
+  // Limits go by number, as CUlimit and cudaLimit have them. kNotSupported where there is none of that number.
   Code Get(int limit, std::size_t& out) const;
   Code Set(int limit, std::size_t value);
 

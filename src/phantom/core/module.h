@@ -18,10 +18,12 @@ struct Module {
 
 class Modules {
  public:
-  // `image`: a cubin, a fat binary or PTX text, of which only the first bytes are read. Null: none of these.
+  // `image` is a cubin, a fat binary or PTX text, of which only the first bytes are read; null where it is none of
+  // these.
   std::shared_ptr<Module> Load(const void* image);
   std::shared_ptr<Module> Find(const void* handle) { return handles_.Find(handle); }
   bool Unload(const void* handle) { return handles_.Remove(handle) != nullptr; }
+  // The kernel of that name. Images are not read, so that every name has one.
   Kernel* KernelOf(Module& module, const std::string& name);
 
  private:

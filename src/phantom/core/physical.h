@@ -16,6 +16,7 @@ namespace ebbtide::phantom {
 class BackingBudget {
  public:
   explicit BackingBudget(Bytes limit) : left_(limit) {}
+  // False, and nothing is taken, where not that much is left.
   bool Take(Bytes bytes);
   void Give(Bytes bytes) { left_.fetch_add(bytes, std::memory_order_relaxed); }
 
@@ -27,9 +28,9 @@ class Physical {
  public:
   enum class Share { kPrivate, kShareable };
 
-  // Null: the device has not that much left.
+  // Null where the device has not that much left.
   static std::shared_ptr<Physical> Create(Ledger& ledger, BackingBudget& budget, Bytes bytes, Share share);
-  // Memory that is part of something the device was charged for already.
+  // The same without charging the device: the memory is part of something that was charged before, as a context.
   static std::shared_ptr<Physical> CreateUncharged(BackingBudget& budget, Bytes bytes);
   // Memory of another process, from the file descriptor that it exported. It is that process which is charged. Null:
   // not such a descriptor. The descriptor stays the caller's.

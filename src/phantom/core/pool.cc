@@ -75,8 +75,12 @@ Code Pool::Allocate(Bytes bytes, Stream& stream, const char* name, Address& out)
     usage_.used_high = std::max(usage_.used_high, usage_.used);
     out = block->first;
     const Segment& segment = segments_.at(block->second.segment);
-    device_.space.Insert({.begin = out, .size = bytes, .kind = RangeKind::kPool, .physical = segment.physical,
-                          .offset = static_cast<Bytes>(out - block->second.segment), .owner = this});
+    device_.space.Insert({.begin = out,
+                          .size = bytes,
+                          .kind = RangeKind::kPool,
+                          .physical = segment.physical,
+                          .offset = static_cast<Bytes>(out - block->second.segment),
+                          .owner = this});
   }
   if (freed.position.stream && freed.position.stream.get() != &stream) stream.WaitFor(freed);
   stream.Submit({.name = name, .accesses = {{out, bytes, AccessKind::kAllocate}}});
@@ -131,9 +135,8 @@ void Pool::Trim(Bytes keep) {
     auto [begin, size] = std::pair(segment->first, segment->second.size);
     auto first = blocks_.find(begin);
     auto last = blocks_.lower_bound(begin + static_cast<Address>(size));
-    bool unused = std::all_of(first, last, [](const auto& entry) {
-      return entry.second.is_free && entry.second.freed.position.Reached();
-    });
+    bool unused = std::all_of(
+        first, last, [](const auto& entry) { return entry.second.is_free && entry.second.freed.position.Reached(); });
     if (!unused) {
       ++segment;
       continue;

@@ -34,7 +34,7 @@ class Pool {
   ~Pool();
 
   Code Allocate(Bytes bytes, Stream& stream, const char* name, Address& out);
-  // In the order of `stream`; null: all work is known to be over.
+  // Frees in the order of `stream`. Null where all work is known to be over.
   Code Free(const Range& range, Stream* stream, const char* name);
   // Gives unused memory back to the device until no more than `keep` is reserved.
   void Trim(Bytes keep);
@@ -104,9 +104,9 @@ class Pools {
   std::atomic<bool> any_memory_{false};
 };
 
-// Counts what did not fit.
+// Pool::Allocate, which also counts requests that did not fit.
 Code AllocateFromPool(Device& device, Pool& pool, Bytes bytes, Stream& stream, const char* name, Address& out);
-// Any device memory, in the order of `stream`; what did not come from a pool is freed at once after a wait.
+// Frees any device memory in the order of `stream`. What did not come from a pool is freed at once, after a wait.
 Code FreeInOrder(Device& device, Address address, Stream& stream, const char* name);
 
 }  // namespace ebbtide::phantom

@@ -47,8 +47,9 @@ class RaceChecker {
     std::int64_t count = 1;  // pairs of operations with these names and frames; the first of them is described
   };
 
+  // Returns the number of the stream. Numbers of destroyed streams are used again.
   int StreamCreated();
-  // No more operations of it.
+  // There will be no more operations of it.
   void StreamDestroyed(int stream);
 
   Clock Recorded(int stream);  // what a wait for an event recorded now lets the waiter know

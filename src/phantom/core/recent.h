@@ -13,6 +13,7 @@
 
 namespace ebbtide::phantom {
 
+// Thread-safe.
 class RecentContent {
  public:
   static constexpr Bytes kLargest = 64 * 1024;  // of one piece
@@ -22,7 +23,7 @@ class RecentContent {
   // `launches`: how many kernels were launched up to now, in all calls.
   void Remember(std::uint64_t begin, Piece content, std::int64_t launches);
   void Forget(std::uint64_t begin, Bytes bytes);
-  // Null: not known.
+  // What lies there, as it was copied last; null where that is not known.
   Piece Find(std::uint64_t begin, Bytes bytes, std::int64_t launches);
 
  private:

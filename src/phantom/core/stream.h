@@ -23,7 +23,7 @@ namespace ebbtide::phantom {
 class Device;
 class Stream;
 
-// Behind the `number`-th operation of a stream.
+// A point in the work of a stream: behind its `number`-th operation.
 struct Position {
   std::shared_ptr<Stream> stream;
   std::uint64_t number = 0;
@@ -41,10 +41,10 @@ struct Mark {
 
 struct Operation {
   const char* name = "";
-  Nanos duration = 0;              // on the virtual clock
-  CopyEngine* engine = nullptr;    // that it occupies
-  std::function<void()> work = {};  // what is really done; empty: nothing
-  bool at_once = false;            // `work` may be done in the submitting thread, if all before it is over
+  Nanos duration = 0;                 // on the virtual clock
+  CopyEngine* engine = nullptr;       // that it occupies
+  std::function<void()> work = {};    // what is really done; empty: nothing
+  bool at_once = false;               // `work` may be done in the submitting thread, if all before it is over
   std::vector<Access> accesses = {};  // for the race checker
 };
 
@@ -63,9 +63,9 @@ class Stream : public std::enable_shared_from_this<Stream> {
   bool Query();
   // Returns when all that was submitted is over.
   void Synchronize();
-  // The same for calls that happen to wait without promising it: the race checker does not take it for an order.
+  // The same for calls that happen to wait but do not promise to: the race checker does not take it for an order.
   void Finish();
-  // No more submissions. What was submitted is still done.
+  // Nothing is submitted any more. What was submitted is still done.
   void Close();
 
   int id() const { return id_; }
@@ -108,19 +108,20 @@ class Stream : public std::enable_shared_from_this<Stream> {
   std::atomic<std::uint64_t> completed_{0};
 };
 
-// A function of the program, in the stream's thread, never in the caller's.
+// Has a function of the program run in the order of the stream, in the stream's thread, never in the caller's.
 Code SubmitHostFunction(Stream& stream, std::function<void()> function);
 
 // Lower numbers go first, in the sense that the device may give them its next free unit; here all are alike.
 inline constexpr int kLeastPriority = 0;
 inline constexpr int kGreatestPriority = -5;
 
-// All streams of the device, the order between the legacy stream and those that block with it, and handles.
+// All streams of the device, by handle, and the order between the legacy stream and those that block with it.
 class Streams {
  public:
   explicit Streams(Device& device);
 
-  // A handle of the API: null and 1 are the legacy stream, 2 is the calling thread's own. Null: no such stream.
+  // The stream of a handle of the API: null and 1 are the legacy stream, 2 is the calling thread's own. Null where
+  // there is no such stream.
   std::shared_ptr<Stream> Find(const void* handle);
   std::shared_ptr<Stream> Legacy() { return legacy_; }
   std::shared_ptr<Stream> OfThread();

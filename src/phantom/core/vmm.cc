@@ -58,7 +58,9 @@ Code Vmm::Export(Handle handle, int& fd) {
   auto found = handles_.find(handle);
   if (found == handles_.end()) return Code::kInvalidValue;
   fd = found->second.physical->Export();
-  if (fd < 0) return found->second.physical->share() == Physical::Share::kShareable ? Code::kOperatingSystem : Code::kInvalidValue;
+  if (fd < 0)
+    return found->second.physical->share() == Physical::Share::kShareable ? Code::kOperatingSystem
+                                                                          : Code::kInvalidValue;
   return Code::kSuccess;
 }
 
@@ -108,7 +110,10 @@ Code Vmm::Map(Address begin, Bytes bytes, Bytes offset, Handle handle) {
   if (found == handles_.end() || offset != 0 || !IsWhole(bytes) || bytes > found->second.physical->size())
     return Code::kInvalidValue;
   if (begin % static_cast<Address>(kGranularity) != 0 || !IsReserved(begin, bytes)) return Code::kInvalidValue;
-  Range range{.begin = begin, .size = bytes, .kind = RangeKind::kMapped, .flags = kNoAccess,
+  Range range{.begin = begin,
+              .size = bytes,
+              .kind = RangeKind::kMapped,
+              .flags = kNoAccess,
               .physical = found->second.physical};
   return space_.Insert(std::move(range)) ? Code::kSuccess : Code::kAlreadyMapped;
 }

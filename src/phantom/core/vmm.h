@@ -13,6 +13,7 @@
 
 namespace ebbtide::phantom {
 
+// Thread-safe. Every function answers as the driver call of its name does.
 class Vmm {
  public:
   static constexpr Bytes kGranularity = 2 * kMiB;
@@ -33,7 +34,7 @@ class Vmm {
 
   // The begin of a piece of memory, at reserved addresses that have none yet. Not accessible until SetAccess.
   Code Map(Address begin, Bytes bytes, Bytes offset, Handle handle);
-  // Whole mappings only.
+  // Takes whole mappings only.
   Code Unmap(Address begin, Bytes bytes);
   // `access`: CU_MEM_ACCESS_FLAGS_PROT_*; 3 is read and write.
   Code SetAccess(Address begin, Bytes bytes, unsigned access);

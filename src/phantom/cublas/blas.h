@@ -12,7 +12,7 @@
 
 namespace ebbtide::phantom {
 
-// Of one thread at a time, as cuBLAS asks for.
+// What a handle stands for. Used by one thread at a time, as cuBLAS asks for.
 struct Blas {
   void* stream = nullptr;
   cublasPointerMode_t pointer_mode = CUBLAS_POINTER_MODE_HOST;

@@ -102,3 +102,5 @@ BOTH(GEMM_TYPED, cublasSgemmEx, "cublasSgemmEx", float)
 BOTH(GEMM_TYPED, cublasCgemmEx, "cublasCgemmEx", cuComplex)
 GEMM_EX(int, )
 GEMM_EX(int64_t, _64)
+
+#undef BOTH  // several sources are compiled as one

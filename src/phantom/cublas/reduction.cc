@@ -101,3 +101,5 @@ INDEX_TYPED(cublasIamaxEx, int)
 INDEX_TYPED(cublasIamaxEx_64, int64_t)
 INDEX_TYPED(cublasIaminEx, int)
 INDEX_TYPED(cublasIaminEx_64, int64_t)
+
+#undef BOTH  // several sources are compiled as one

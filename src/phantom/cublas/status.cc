@@ -1,5 +1,6 @@
 // What statuses are called.
 #include "phantom/cublas/blas.h"
+#include "phantom/cublas/status_name.h"
 
 using namespace ebbtide::phantom;
 
@@ -21,24 +22,7 @@ cublasStatus_t FromCode(Code code) {
 
 }  // namespace ebbtide::phantom
 
-const char* cublasGetStatusName(cublasStatus_t status) {
-  switch (status) {
-#define NAME(status) \
-  case status: return #status
-    NAME(CUBLAS_STATUS_SUCCESS);
-    NAME(CUBLAS_STATUS_NOT_INITIALIZED);
-    NAME(CUBLAS_STATUS_ALLOC_FAILED);
-    NAME(CUBLAS_STATUS_INVALID_VALUE);
-    NAME(CUBLAS_STATUS_ARCH_MISMATCH);
-    NAME(CUBLAS_STATUS_MAPPING_ERROR);
-    NAME(CUBLAS_STATUS_EXECUTION_FAILED);
-    NAME(CUBLAS_STATUS_INTERNAL_ERROR);
-    NAME(CUBLAS_STATUS_NOT_SUPPORTED);
-    NAME(CUBLAS_STATUS_LICENSE_ERROR);
-#undef NAME
-  }
-  return "CUBLAS_STATUS_UNKNOWN";
-}
+const char* cublasGetStatusName(cublasStatus_t status) { return ebbtide::phantom::BlasStatusName(status); }
 
 const char* cublasGetStatusString(cublasStatus_t status) {
   switch (status) {

@@ -15,7 +15,9 @@ struct LtProduct {
 cublasStatus_t LtRead(cublasLtMatmulDesc_t operation, cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
                       cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d, LtProduct& out);
 
+// Whether the program got the algorithm from us.
 bool LtIsAlgorithm(const cublasLtMatmulAlgo_t& algorithm);
+// What the algorithm takes for the product.
 Bytes LtWorkspace(const LtProduct& product, const cublasLtMatmulAlgo_t& algorithm);
 
 }  // namespace ebbtide::phantom

@@ -1,6 +1,7 @@
 // Handles and versions. A handle holds nothing: any that is not null will do, which is also what lets a cuBLAS handle
 // stand for one, as documented.
 #include "phantom/core/device.h"
+#include "phantom/cublas/status_name.h"
 #include "phantom/cublaslt/descriptor.h"
 
 using namespace ebbtide::phantom;
@@ -65,23 +66,6 @@ cublasStatus_t cublasLtGetProperty(libraryPropertyType type, int* value) {
   return CUBLAS_STATUS_SUCCESS;
 }
 
-const char* cublasLtGetStatusName(cublasStatus_t status) {
-  switch (status) {
-#define NAME(status) \
-  case status: return #status
-    NAME(CUBLAS_STATUS_SUCCESS);
-    NAME(CUBLAS_STATUS_NOT_INITIALIZED);
-    NAME(CUBLAS_STATUS_ALLOC_FAILED);
-    NAME(CUBLAS_STATUS_INVALID_VALUE);
-    NAME(CUBLAS_STATUS_ARCH_MISMATCH);
-    NAME(CUBLAS_STATUS_MAPPING_ERROR);
-    NAME(CUBLAS_STATUS_EXECUTION_FAILED);
-    NAME(CUBLAS_STATUS_INTERNAL_ERROR);
-    NAME(CUBLAS_STATUS_NOT_SUPPORTED);
-    NAME(CUBLAS_STATUS_LICENSE_ERROR);
-#undef NAME
-  }
-  return "CUBLAS_STATUS_UNKNOWN";
-}
+const char* cublasLtGetStatusName(cublasStatus_t status) { return ebbtide::phantom::BlasStatusName(status); }
 
 const char* cublasLtGetStatusString(cublasStatus_t status) { return cublasLtGetStatusName(status); }

@@ -69,7 +69,8 @@ CUresult cuCtxCreate(CUcontext* out, CUctxCreateParams* parameters, unsigned fla
   return Create(out, flags, device);
 }
 
-extern "C" __attribute__((visibility("default"))) CUresult cuCtxCreate_v2(CUcontext* out, unsigned flags, CUdevice device) {
+extern "C" __attribute__((visibility("default"))) CUresult cuCtxCreate_v2(CUcontext* out, unsigned flags,
+                                                                          CUdevice device) {
   DRIVER_CALL("cuCtxCreate", flags, device);
   return Create(out, flags, device);
 }

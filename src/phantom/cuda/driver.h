@@ -17,8 +17,8 @@ namespace ebbtide::phantom {
 
 inline CUresult Answer(Code code) { return static_cast<CUresult>(code); }
 
-// CUstream as given to a function of this file.
-inline std::shared_ptr<Stream> StreamOf(CUstream stream) {
+// CUstream as given to a function of this file; static, for its two meanings lie in one library.
+[[maybe_unused]] static std::shared_ptr<Stream> StreamOf(CUstream stream) {
 #if defined(CUDA_API_PER_THREAD_DEFAULT_STREAM)
   if (stream == nullptr) stream = CU_STREAM_PER_THREAD;
 #endif
@@ -37,7 +37,7 @@ inline Bytes Size(std::size_t bytes) {
 // Calls that work before cuInit.
 #define DRIVER_ANY_CALL(name, ...) EBB_PHANTOM_CALL(::ebbtide::phantom::Answer, name __VA_OPT__(, ) __VA_ARGS__)
 
-#define DRIVER_CALL(name, ...)                     \
+#define DRIVER_CALL(name, ...)                      \
   DRIVER_ANY_CALL(name __VA_OPT__(, ) __VA_ARGS__); \
   if (!::ebbtide::phantom::TheDevice().contexts.initialized()) return CUDA_ERROR_NOT_INITIALIZED
 

@@ -9,7 +9,8 @@ struct ErrorText {
   const char* text;
 };
 
-#define ERROR(name, text) {name, #name, text}
+#define ERROR(name, text) \
+  { name, #name, text }
 constexpr ErrorText kErrors[] = {
     ERROR(CUDA_SUCCESS, "no error"),
     ERROR(CUDA_ERROR_INVALID_VALUE, "invalid argument"),

@@ -1,5 +1,6 @@
 // Limits and preferences of a context: remembered or accepted, and nothing follows from them.
 #include "phantom/core/limits.h"
+
 #include "phantom/cuda/driver.h"
 
 using namespace ebbtide::phantom;

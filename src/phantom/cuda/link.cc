@@ -1,5 +1,5 @@
-// Linking of kernels at run time. Code is not read, so what comes out is a shell that loads as a module. Tensor maps are
-// descriptions that only kernels read.
+// Linking of kernels at run time. Code is not read, so what comes out is a shell that loads as a module. Tensor maps
+// are descriptions that only kernels read.
 #include <cstring>
 
 #include "phantom/core/handles.h"

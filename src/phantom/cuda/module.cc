@@ -1,9 +1,10 @@
 // Modules and libraries of kernels. Their code is not read: every name is a kernel of a module that looks like one.
+#include "phantom/core/module.h"
+
 #include <cstring>
 #include <fstream>
 #include <iterator>
 
-#include "phantom/core/module.h"
 #include "phantom/cuda/driver.h"
 
 using namespace ebbtide::phantom;

@@ -9,8 +9,8 @@ namespace {
 CUresult Copy1D(const char* name, Address to, Address from, std::size_t bytes, CUstream handle, bool blocking) {
   if (bytes > 0 && (to == 0 || from == 0)) return CUDA_ERROR_INVALID_VALUE;
   DRIVER_STREAM(stream, handle);
-  return Answer(Copy(TheDevice(), *stream,
-                     {.name = name, .to = to, .from = from, .width = Size(bytes), .blocking = blocking}));
+  return Answer(
+      Copy(TheDevice(), *stream, {.name = name, .to = to, .from = from, .width = Size(bytes), .blocking = blocking}));
 }
 
 // The begin of one side of a two-dimensional copy.
@@ -34,16 +34,28 @@ CUresult Copy2D(const char* name, const CUDA_MEMCPY2D* p, CUstream handle, bool 
   if (p->WidthInBytes > to_pitch || p->WidthInBytes > from_pitch) return CUDA_ERROR_INVALID_VALUE;
   DRIVER_STREAM(stream, handle);
   return Answer(Copy(TheDevice(), *stream,
-                     {.name = name, .to = to, .from = from, .width = Size(p->WidthInBytes), .height = Size(p->Height),
-                      .to_pitch = Size(to_pitch), .from_pitch = Size(from_pitch), .blocking = blocking}));
+                     {.name = name,
+                      .to = to,
+                      .from = from,
+                      .width = Size(p->WidthInBytes),
+                      .height = Size(p->Height),
+                      .to_pitch = Size(to_pitch),
+                      .from_pitch = Size(from_pitch),
+                      .blocking = blocking}));
 }
 
 CUresult FillRows(const char* name, CUdeviceptr to, std::size_t pitch, std::uint32_t value, Bytes element,
                   std::size_t width, std::size_t height, CUstream handle, bool blocking) {
   DRIVER_STREAM(stream, handle);
   return Answer(Fill(TheDevice(), *stream,
-                     {.name = name, .to = to, .value = value, .element = element, .width = Size(width),
-                      .height = Size(height), .pitch = Size(pitch), .blocking = blocking}));
+                     {.name = name,
+                      .to = to,
+                      .value = value,
+                      .element = element,
+                      .width = Size(width),
+                      .height = Size(height),
+                      .pitch = Size(pitch),
+                      .blocking = blocking}));
 }
 
 }  // namespace
@@ -160,7 +172,8 @@ CUresult cuMemsetD2D16Async(CUdeviceptr to, size_t pitch, unsigned short value, 
   return FillRows("cuMemsetD2D16Async", to, pitch, value, 2, width, height, stream, false);
 }
 
-CUresult cuMemsetD2D32Async(CUdeviceptr to, size_t pitch, unsigned value, size_t width, size_t height, CUstream stream) {
+CUresult cuMemsetD2D32Async(CUdeviceptr to, size_t pitch, unsigned value, size_t width, size_t height,
+                            CUstream stream) {
   DRIVER_CONTEXT_CALL("cuMemsetD2D32Async", to, pitch, value, width, height, stream);
   return FillRows("cuMemsetD2D32Async", to, pitch, value, 4, width, height, stream, false);
 }

@@ -26,7 +26,8 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, voi
   if (!config) return CUDA_ERROR_INVALID_VALUE;
   return Start(function,
                {{config->gridDimX, config->gridDimY, config->gridDimZ},
-                {config->blockDimX, config->blockDimY, config->blockDimZ}, config->sharedMemBytes},
+                {config->blockDimX, config->blockDimY, config->blockDimZ},
+                config->sharedMemBytes},
                config->hStream);
 }
 

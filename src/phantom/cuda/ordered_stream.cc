@@ -121,6 +121,6 @@ CUresult cuStreamGetCaptureInfo(CUstream handle, CUstreamCaptureStatus* status, 
 CUresult cuStreamWriteValue32(CUstream handle, CUdeviceptr to, cuuint32_t value, unsigned flags) {
   DRIVER_CONTEXT_CALL("cuStreamWriteValue32", handle, to, value, flags);
   DRIVER_STREAM(stream, handle);
-  return Answer(Fill(TheDevice(), *stream,
-                     {.name = "cuStreamWriteValue32", .to = to, .value = value, .element = 4, .width = 1}));
+  return Answer(
+      Fill(TheDevice(), *stream, {.name = "cuStreamWriteValue32", .to = to, .value = value, .element = 4, .width = 1}));
 }

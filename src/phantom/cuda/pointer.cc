@@ -16,9 +16,7 @@ CUresult Get(void* data, CUpointer_attribute attribute, CUdeviceptr pointer) {
   if (!range) return CUDA_ERROR_INVALID_VALUE;
   bool on_device = range->on_device();
   switch (attribute) {
-    case CU_POINTER_ATTRIBUTE_CONTEXT:
-      Put(data, reinterpret_cast<CUcontext>(TheDevice().contexts.primary()));
-      break;
+    case CU_POINTER_ATTRIBUTE_CONTEXT: Put(data, reinterpret_cast<CUcontext>(TheDevice().contexts.primary())); break;
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE: Put(data, on_device ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST); break;
     case CU_POINTER_ATTRIBUTE_DEVICE_POINTER: Put(data, pointer); break;
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
@@ -63,7 +61,8 @@ CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute* attributes,
     if (Get(data[i], attributes[i], pointer) == CUDA_SUCCESS) continue;
     bool wide = attributes[i] == CU_POINTER_ATTRIBUTE_CONTEXT || attributes[i] == CU_POINTER_ATTRIBUTE_DEVICE_POINTER ||
                 attributes[i] == CU_POINTER_ATTRIBUTE_HOST_POINTER || attributes[i] == CU_POINTER_ATTRIBUTE_BUFFER_ID ||
-                attributes[i] == CU_POINTER_ATTRIBUTE_RANGE_START_ADDR || attributes[i] == CU_POINTER_ATTRIBUTE_RANGE_SIZE ||
+                attributes[i] == CU_POINTER_ATTRIBUTE_RANGE_START_ADDR ||
+                attributes[i] == CU_POINTER_ATTRIBUTE_RANGE_SIZE ||
                 attributes[i] == CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE;
     if (attributes[i] == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL)
       Put(data[i], -2);

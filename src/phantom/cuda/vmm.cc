@@ -20,7 +20,8 @@ CUresult cuMemGetAllocationGranularity(size_t* granularity, const CUmemAllocatio
   return CUDA_SUCCESS;
 }
 
-CUresult cuMemAddressReserve(CUdeviceptr* out, size_t bytes, size_t alignment, CUdeviceptr hint, unsigned long long flags) {
+CUresult cuMemAddressReserve(CUdeviceptr* out, size_t bytes, size_t alignment, CUdeviceptr hint,
+                             unsigned long long flags) {
   DRIVER_CALL("cuMemAddressReserve", bytes, alignment, hint, flags);
   if (!out || flags != 0) return CUDA_ERROR_INVALID_VALUE;
   Address address = 0;

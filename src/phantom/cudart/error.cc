@@ -12,7 +12,8 @@ struct ErrorText {
   const char* text;
 };
 
-#define ERROR(name, text) {name, #name, text}
+#define ERROR(name, text) \
+  { name, #name, text }
 constexpr ErrorText kErrors[] = {
     ERROR(cudaSuccess, "no error"),
     ERROR(cudaErrorInvalidValue, "invalid argument"),

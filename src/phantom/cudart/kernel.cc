@@ -7,13 +7,6 @@ using ebbtide::Bytes;
 
 namespace {
 
-constexpr Code kInvalidDeviceFunction = static_cast<Code>(98);
-
-Kernel* KernelOf(const void* function) {
-  Kernel* kernel = TheKernels().Find(function);
-  return kernel ? kernel : TheKernels().Check(function);
-}
-
 cudaError_t SetAttribute(Kernel* kernel, cudaFuncAttribute attribute, int value) {
   if (!kernel) return Return(kInvalidDeviceFunction);
   return Return(SetKernelAttribute(Profile(), *kernel, attribute, value));
@@ -80,7 +73,8 @@ cudaError_t cudaGetKernel(cudaKernel_t* out, const void* symbol) {
   return cudaSuccess;
 }
 
-cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* function, int threads, size_t shared) {
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* function, int threads,
+                                                          size_t shared) {
   RUNTIME_DEVICE_CALL("cudaOccupancyMaxActiveBlocksPerMultiprocessor", function, threads, shared);
   if (!blocks) return Return(Code::kInvalidValue);
   *blocks = BlocksPerMultiprocessor(Profile(), threads, static_cast<Bytes>(shared));

@@ -1,5 +1,6 @@
 // Limits of the context, and formats of arrays, of which there are none.
 #include "phantom/core/limits.h"
+
 #include "phantom/cudart/runtime.h"
 
 using namespace ebbtide::phantom;

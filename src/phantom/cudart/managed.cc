@@ -17,7 +17,10 @@ cudaError_t CopyPeer(const char* name, void* to, int to_device, const void* from
   if (bytes > static_cast<std::size_t>(ebbtide::kTooLarge)) return Return(Code::kInvalidValue);
   RUNTIME_STREAM(stream, handle);
   return Return(Copy(TheDevice(), *stream,
-                     {.name = name, .to = AddressOf(to), .from = AddressOf(from), .width = static_cast<Bytes>(bytes),
+                     {.name = name,
+                      .to = AddressOf(to),
+                      .from = AddressOf(from),
+                      .width = static_cast<Bytes>(bytes),
                       .blocking = blocking}));
 }
 

@@ -10,11 +10,15 @@ constexpr std::size_t kMost = static_cast<std::size_t>(ebbtide::kTooLarge);
 
 cudaError_t Copy1D(const char* name, void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
                    cudaStream_t handle, bool blocking) {
-  if (kind < cudaMemcpyHostToHost || kind > cudaMemcpyDefault) return Return(static_cast<Code>(cudaErrorInvalidMemcpyDirection));
+  if (kind < cudaMemcpyHostToHost || kind > cudaMemcpyDefault)
+    return Return(static_cast<Code>(cudaErrorInvalidMemcpyDirection));
   if (bytes > kMost || (bytes > 0 && (!to || !from))) return Return(Code::kInvalidValue);
   RUNTIME_STREAM(stream, handle);
   return Return(Copy(TheDevice(), *stream,
-                     {.name = name, .to = AddressOf(to), .from = AddressOf(from), .width = static_cast<Bytes>(bytes),
+                     {.name = name,
+                      .to = AddressOf(to),
+                      .from = AddressOf(from),
+                      .width = static_cast<Bytes>(bytes),
                       .blocking = blocking}));
 }
 
@@ -24,9 +28,14 @@ cudaError_t Copy2D(const char* name, void* to, std::size_t to_pitch, const void*
     return Return(static_cast<Code>(cudaErrorInvalidPitchValue));
   RUNTIME_STREAM(stream, handle);
   return Return(Copy(TheDevice(), *stream,
-                     {.name = name, .to = AddressOf(to), .from = AddressOf(from), .width = static_cast<Bytes>(width),
-                      .height = static_cast<Bytes>(height), .to_pitch = static_cast<Bytes>(to_pitch),
-                      .from_pitch = static_cast<Bytes>(from_pitch), .blocking = blocking}));
+                     {.name = name,
+                      .to = AddressOf(to),
+                      .from = AddressOf(from),
+                      .width = static_cast<Bytes>(width),
+                      .height = static_cast<Bytes>(height),
+                      .to_pitch = static_cast<Bytes>(to_pitch),
+                      .from_pitch = static_cast<Bytes>(from_pitch),
+                      .blocking = blocking}));
 }
 
 cudaError_t Fill2D(const char* name, void* to, std::size_t pitch, int value, std::size_t width, std::size_t height,
@@ -34,9 +43,13 @@ cudaError_t Fill2D(const char* name, void* to, std::size_t pitch, int value, std
   if (pitch > kMost || width > kMost || height > kMost) return Return(Code::kInvalidValue);
   RUNTIME_STREAM(stream, handle);
   return Return(Fill(TheDevice(), *stream,
-                     {.name = name, .to = AddressOf(to), .value = static_cast<std::uint32_t>(value) & 0xff,
-                      .width = static_cast<Bytes>(width), .height = static_cast<Bytes>(height),
-                      .pitch = static_cast<Bytes>(pitch), .blocking = blocking}));
+                     {.name = name,
+                      .to = AddressOf(to),
+                      .value = static_cast<std::uint32_t>(value) & 0xff,
+                      .width = static_cast<Bytes>(width),
+                      .height = static_cast<Bytes>(height),
+                      .pitch = static_cast<Bytes>(pitch),
+                      .blocking = blocking}));
 }
 
 // Slices one after another; only pitched memory, no arrays.
@@ -60,8 +73,8 @@ cudaError_t Copy3D(const char* name, const cudaMemcpy3DParms* p, cudaStream_t ha
 cudaError_t Fill3D(const char* name, const cudaPitchedPtr& to, int value, cudaExtent extent, cudaStream_t handle,
                    bool blocking) {
   for (std::size_t z = 0; z < extent.depth; ++z) {
-    cudaError_t error = Fill2D(name, static_cast<char*>(to.ptr) + z * to.ysize * to.pitch, to.pitch, value, extent.width,
-                               extent.height, handle, blocking);
+    cudaError_t error = Fill2D(name, static_cast<char*>(to.ptr) + z * to.ysize * to.pitch, to.pitch, value,
+                               extent.width, extent.height, handle, blocking);
     if (error != cudaSuccess) return error;
   }
   return cudaSuccess;

@@ -5,20 +5,11 @@ using namespace ebbtide::phantom;
 
 namespace {
 
-constexpr Code kInvalidDeviceFunction = static_cast<Code>(98);
-
 cudaError_t Start(Kernel* kernel, dim3 grid, dim3 block, std::size_t shared_memory, cudaStream_t handle) {
   if (!kernel) return Return(kInvalidDeviceFunction);
   RUNTIME_STREAM(stream, handle);
   LaunchShape shape{{grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, shared_memory};
   return Return(LaunchKernel(TheDevice(), *kernel, shape, *stream));
-}
-
-// What is launched may be given by its host function or by a kernel handle.
-Kernel* KernelOf(const void* function) {
-  Kernels& kernels = TheKernels();
-  Kernel* kernel = kernels.Find(function);
-  return kernel ? kernel : kernels.Check(function);
 }
 
 }  // namespace
@@ -45,7 +36,8 @@ cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* fu
 #define __cudaLaunchKernel __cudaLaunchKernel_ptsz
 #endif
 extern "C" __attribute__((visibility("default"))) cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid,
-                                                                                 dim3 block, void**, size_t shared_memory,
+                                                                                 dim3 block, void**,
+                                                                                 size_t shared_memory,
                                                                                  cudaStream_t stream) {
   RUNTIME_DEVICE_CALL("cudaLaunchKernel", kernel, stream);
   return Start(TheKernels().Check(kernel), grid, block, shared_memory, stream);

@@ -19,7 +19,8 @@ cudaError_t cudaStreamAttachMemAsync(cudaStream_t stream, void* pointer, size_t 
 }
 
 #if EBBTIDE_CUDA_GENERATION >= 13
-cudaError_t cudaMemPrefetchAsync(const void* pointer, size_t bytes, cudaMemLocation, unsigned flags, cudaStream_t stream) {
+cudaError_t cudaMemPrefetchAsync(const void* pointer, size_t bytes, cudaMemLocation, unsigned flags,
+                                 cudaStream_t stream) {
   RUNTIME_DEVICE_CALL("cudaMemPrefetchAsync", pointer, bytes, flags, stream);
   return Hint(pointer, stream);
 }

@@ -13,7 +13,8 @@ cudaError_t Allocate(void** out, std::size_t bytes, std::shared_ptr<Pool> pool, 
   if (bytes == 0) return cudaSuccess;
   RUNTIME_STREAM(stream, handle);
   Address address = 0;
-  Bytes size = bytes > static_cast<std::size_t>(ebbtide::kTooLarge) ? ebbtide::kTooLarge + 1 : static_cast<Bytes>(bytes);
+  Bytes size =
+      bytes > static_cast<std::size_t>(ebbtide::kTooLarge) ? ebbtide::kTooLarge + 1 : static_cast<Bytes>(bytes);
   Code code = AllocateFromPool(TheDevice(), *pool, size, *stream, name, address);
   if (code == Code::kSuccess) *out = reinterpret_cast<void*>(address);
   return Return(code);

@@ -15,8 +15,11 @@ cudaError_t CopySymbol(const char* name, const void* symbol, const void* other, 
   RUNTIME_STREAM(stream, handle);
   Address inside = variable->address + offset;
   return Return(Copy(TheDevice(), *stream,
-                     {.name = name, .to = to_symbol ? inside : AddressOf(other), .from = to_symbol ? AddressOf(other) : inside,
-                      .width = static_cast<Bytes>(bytes), .blocking = blocking}));
+                     {.name = name,
+                      .to = to_symbol ? inside : AddressOf(other),
+                      .from = to_symbol ? AddressOf(other) : inside,
+                      .width = static_cast<Bytes>(bytes),
+                      .blocking = blocking}));
 }
 
 }  // namespace

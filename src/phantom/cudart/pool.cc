@@ -8,7 +8,9 @@ namespace {
 
 cudaMemPool_t HandleOf(const std::shared_ptr<Pool>& pool) { return reinterpret_cast<cudaMemPool_t>(pool.get()); }
 
-bool IsDevice(const cudaMemLocation& location) { return location.type == cudaMemLocationTypeDevice && location.id == 0; }
+bool IsDevice(const cudaMemLocation& location) {
+  return location.type == cudaMemLocationTypeDevice && location.id == 0;
+}
 
 }  // namespace
 

@@ -22,7 +22,9 @@ std::vector<CallConfiguration>& Configurations() {
 
 }  // namespace
 
-REGISTER void** __cudaRegisterFatBinary(void*) { return new void*[1]{nullptr}; }
+REGISTER void** __cudaRegisterFatBinary(void*) {
+  return new void* [1] { nullptr };
+}
 
 REGISTER void __cudaRegisterFatBinaryEnd(void**) {}
 
@@ -30,8 +32,8 @@ REGISTER void __cudaUnregisterFatBinary(void** handle) { delete[] handle; }
 
 REGISTER char __cudaInitModule(void**) { return 0; }
 
-REGISTER void __cudaRegisterFunction(void**, const char* host, char*, const char* name, int, uint3*, uint3*, dim3*, dim3*,
-                                     int*) {
+REGISTER void __cudaRegisterFunction(void**, const char* host, char*, const char* name, int, uint3*, uint3*, dim3*,
+                                     dim3*, int*) {
   TheKernels().Register(host, name);
 }
 

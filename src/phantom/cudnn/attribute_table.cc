@@ -1,3 +1,4 @@
+// A table for each kind of descriptor.
 #include "phantom/cudnn/attribute_table.h"
 
 namespace ebbtide::phantom {

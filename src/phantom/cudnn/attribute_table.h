@@ -27,10 +27,10 @@ struct DescriptorKind {
   const AttributeRow* Find(cudnnBackendAttributeName_t attribute) const;
 };
 
-// Null: a kind that is not modelled.
+// Null where the kind is not modelled.
 const DescriptorKind* FindKind(cudnnBackendDescriptorType_t type);
 
-// Of one element; 0: not a type that attributes have.
+// Bytes of one element; 0 where attributes have no such type.
 std::size_t ElementSize(cudnnBackendAttributeType_t type);
 
 }  // namespace ebbtide::phantom

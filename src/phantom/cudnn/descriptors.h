@@ -74,6 +74,7 @@ struct RnnDataDescriptor {
   std::int64_t length = 0, batch = 0, vector_size = 0;
 };
 
+// All descriptors of one kind that the program has made.
 template <class T>
 Handles<T>& Known() {
   static auto* known = new Handles<T>;
@@ -93,6 +94,7 @@ cudnnStatus_t DestroyDescriptor(const void* handle) {
   return !handle || Known<T>().Remove(handle) ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_BAD_PARAM;
 }
 
+// Null where the handle is not one of a T.
 template <class T>
 std::shared_ptr<T> Get(const void* handle) {
   return Known<T>().Find(handle);

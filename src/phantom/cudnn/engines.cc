@@ -25,7 +25,7 @@ constexpr ConvolutionNames kConvolutions[] = {
      CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY},
 };
 
-bool TypeOf(int type, ConvolutionType& out) {
+bool ConvolutionTypeOf(int type, ConvolutionType& out) {
   switch (type) {
     case CUDNN_DATA_FLOAT: out = ConvolutionType::kFloat32; return true;
     case CUDNN_DATA_DOUBLE: out = ConvolutionType::kFloat64; return true;
@@ -51,7 +51,7 @@ std::vector<ConvolutionEngine> OfConvolution(const Descriptor& operation, const 
     return {};
   }
   ConvolutionProblem problem;
-  if (!TypeOf(input.Enum(CUDNN_ATTR_TENSOR_DATA_TYPE), problem.type)) {
+  if (!ConvolutionTypeOf(input.Enum(CUDNN_ATTR_TENSOR_DATA_TYPE), problem.type)) {
     Refuse("a cuDNN convolution of data type " + std::to_string(input.Enum(CUDNN_ATTR_TENSOR_DATA_TYPE)));
     return {};
   }

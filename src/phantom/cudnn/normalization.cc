@@ -8,7 +8,7 @@ using ebbtide::ConvolutionType;
 
 namespace {
 
-BatchNormProblem Problem(const TensorDescriptor& x, cudnnBatchNormOps_t operations) {
+BatchNormProblem BatchNormProblemOf(const TensorDescriptor& x, cudnnBatchNormOps_t operations) {
   ConvolutionType type = ConvolutionType::kFloat32;
   if (x.type == CUDNN_DATA_HALF) type = ConvolutionType::kFloat16;
   if (x.type == CUDNN_DATA_BFLOAT16) type = ConvolutionType::kBFloat16;
@@ -43,7 +43,7 @@ cudnnStatus_t cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize(
   CUDNN_HANDLE_CALL("cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize", handle, mode, operations);
   CUDNN_DESCRIPTOR(TensorDescriptor, tensor, x);
   if (!bytes) return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
-  *bytes = static_cast<std::size_t>(BatchNormForwardWorkspace(Problem(*tensor, operations), Profile()));
+  *bytes = static_cast<std::size_t>(BatchNormForwardWorkspace(BatchNormProblemOf(*tensor, operations), Profile()));
   return CUDNN_STATUS_SUCCESS;
 }
 
@@ -54,7 +54,7 @@ cudnnStatus_t cudnnGetBatchNormalizationBackwardExWorkspaceSize(
   CUDNN_HANDLE_CALL("cudnnGetBatchNormalizationBackwardExWorkspaceSize", handle, mode, operations);
   CUDNN_DESCRIPTOR(TensorDescriptor, tensor, x);
   if (!bytes) return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
-  *bytes = static_cast<std::size_t>(BatchNormBackwardWorkspace(Problem(*tensor, operations), Profile()));
+  *bytes = static_cast<std::size_t>(BatchNormBackwardWorkspace(BatchNormProblemOf(*tensor, operations), Profile()));
   return CUDNN_STATUS_SUCCESS;
 }
 
@@ -65,7 +65,7 @@ cudnnStatus_t cudnnGetBatchNormalizationTrainingExReserveSpaceSize(cudnnHandle_t
   CUDNN_HANDLE_CALL("cudnnGetBatchNormalizationTrainingExReserveSpaceSize", handle, mode, operations);
   CUDNN_DESCRIPTOR(TensorDescriptor, tensor, x);
   if (!bytes) return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
-  *bytes = static_cast<std::size_t>(BatchNormReserve(Problem(*tensor, operations)));
+  *bytes = static_cast<std::size_t>(BatchNormReserve(BatchNormProblemOf(*tensor, operations)));
   return CUDNN_STATUS_SUCCESS;
 }
 
@@ -99,7 +99,7 @@ cudnnStatus_t cudnnBatchNormalizationForwardTrainingEx(
   CUDNN_HANDLE_CALL("cudnnBatchNormalizationForwardTrainingEx", handle, mode, operations, workspace, reserve);
   CUDNN_DESCRIPTOR(TensorDescriptor, tensor, x);
   if (!Get<TensorDescriptor>(y) || !Get<TensorDescriptor>(parameters)) return CUDNN_STATUS_BAD_PARAM;
-  BatchNormProblem problem = Problem(*tensor, operations);
+  BatchNormProblem problem = BatchNormProblemOf(*tensor, operations);
   if (static_cast<Bytes>(workspace) < BatchNormForwardWorkspace(problem, Profile()) ||
       static_cast<Bytes>(reserve) < BatchNormReserve(problem))
     return CUDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT;
@@ -130,7 +130,7 @@ cudnnStatus_t cudnnBatchNormalizationBackwardEx(
   CUDNN_DESCRIPTOR(TensorDescriptor, tensor, x);
   if (!Get<TensorDescriptor>(dy) || !Get<TensorDescriptor>(dx) || !Get<TensorDescriptor>(parameters))
     return CUDNN_STATUS_BAD_PARAM;
-  BatchNormProblem problem = Problem(*tensor, operations);
+  BatchNormProblem problem = BatchNormProblemOf(*tensor, operations);
   if (static_cast<Bytes>(workspace) < BatchNormBackwardWorkspace(problem, Profile()) ||
       static_cast<Bytes>(reserve) < BatchNormReserve(problem))
     return CUDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT;

@@ -52,7 +52,7 @@ Bytes WeightSpace(const RnnDescriptor& rnn) {
   return (Matrices(rnn, layers) + layers * BiasesOfLayer(rnn)) * ItemSize(rnn.type);
 }
 
-RecurrentProblem Problem(const RnnDescriptor& rnn, const RnnDataDescriptor& x, bool is_training) {
+RecurrentProblem RecurrentProblemOf(const RnnDescriptor& rnn, const RnnDataDescriptor& x, bool is_training) {
   return {.item_size = ItemSize(rnn.type),
           .gates = Gates(rnn),
           .has_cell_state = rnn.cell == CUDNN_LSTM,
@@ -77,7 +77,7 @@ cudnnStatus_t Pass(const char* name, const Library& library, cudnnRNNDescriptor_
                    bool is_training, size_t weights, size_t workspace, size_t reserve) {
   CUDNN_DESCRIPTOR(RnnDescriptor, rnn, handle);
   CUDNN_DESCRIPTOR(RnnDataDescriptor, data, x);
-  RecurrentProblem problem = Problem(*rnn, *data, is_training);
+  RecurrentProblem problem = RecurrentProblemOf(*rnn, *data, is_training);
   if (static_cast<Bytes>(weights) < WeightSpace(*rnn) || static_cast<Bytes>(workspace) < RecurrentWorkspace(problem) ||
       static_cast<Bytes>(reserve) < RecurrentReserve(problem))
     return CUDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT;
@@ -204,7 +204,7 @@ cudnnStatus_t cudnnGetRNNTempSpaceSizes(cudnnHandle_t handle, cudnnRNNDescriptor
   CUDNN_HANDLE_CALL("cudnnGetRNNTempSpaceSizes", handle, mode);
   CUDNN_DESCRIPTOR(RnnDescriptor, rnn, descriptor);
   CUDNN_DESCRIPTOR(RnnDataDescriptor, data, x);
-  RecurrentProblem problem = Problem(*rnn, *data, mode == CUDNN_FWD_MODE_TRAINING);
+  RecurrentProblem problem = RecurrentProblemOf(*rnn, *data, mode == CUDNN_FWD_MODE_TRAINING);
   if (workspace) *workspace = static_cast<std::size_t>(RecurrentWorkspace(problem));
   if (reserve) *reserve = static_cast<std::size_t>(RecurrentReserve(problem));
   return CUDNN_STATUS_SUCCESS;

@@ -23,7 +23,7 @@ struct FftPlan {
   void* given_area = nullptr;
 };
 
-// Null: no such plan.
+// Null where there is no such plan.
 std::shared_ptr<FftPlan> FindFft(cufftHandle handle);
 cufftResult CreateFft(cufftHandle* out);
 
@@ -35,12 +35,12 @@ struct FftShape {
   Bytes complex_bytes = 8;
 };
 
-// CUFFT_INVALID_TYPE: not among the types.
+// Sets `is_real` and `complex_bytes`. CUFFT_INVALID_TYPE where it is none of the types.
 cufftResult ReadType(cufftType type, FftShape& shape);
 
-// CUFFT_INVALID_SIZE: a length, the number of them or the batch. Assumed: one more copy of the complex side, the least
-// that is documented; a length with a prime factor over 127 is done as a convolution (documented) and takes the power
-// of two that holds twice the length.
+// The bytes that a plan works in. CUFFT_INVALID_SIZE where a length, their number or the batch is wrong. Assumed: one
+// more copy of the complex side, the least that is documented; a length with a prime factor over 127 is done as a
+// convolution (documented) and takes the power of two that holds twice the length.
 cufftResult WorkArea(const FftShape& shape, Bytes& bytes);
 
 // Makes the plan and, if it is to, takes its work area.

@@ -22,10 +22,10 @@ Handles<Communicator>& Communicators();
 
 ncclResult_t FromCode(Code code);
 
-// Says why a call of this thread fails, for ncclGetLastError.
+// Returns `result`, and keeps `why` as what ncclGetLastError says to this thread.
 ncclResult_t Refuse(ncclResult_t result, const char* why);
 
-// Everything but one rank. `ranks` < 1 and ranks outside of the number are errors of the program.
+// Refuses everything but one rank. A number of ranks below 1, and a rank outside of it, are errors of the program.
 ncclResult_t CheckRanks(int ranks, int rank);
 
 }  // namespace ebbtide::phantom

@@ -26,7 +26,8 @@ nvmlReturn_t ListProcesses(unsigned* count, Info* infos) {
     std::memset(&infos[i], 0, sizeof(Info));
     infos[i].pid = static_cast<unsigned>(holders[i].pid);
     infos[i].usedGpuMemory = static_cast<unsigned long long>(holders[i].bytes);
-    if constexpr (requires { infos[i].gpuInstanceId; }) infos[i].gpuInstanceId = infos[i].computeInstanceId = 0xffffffff;
+    if constexpr (requires { infos[i].gpuInstanceId; })
+      infos[i].gpuInstanceId = infos[i].computeInstanceId = 0xffffffff;
   }
   return NVML_SUCCESS;
 }
@@ -57,7 +58,8 @@ nvmlReturn_t nvmlDeviceGetComputeRunningProcesses(nvmlDevice_t device, unsigned*
   return ListProcesses(count, infos);
 }
 
-nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v2(nvmlDevice_t device, unsigned* count, nvmlProcessInfo_v2_t* infos) {
+nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v2(nvmlDevice_t device, unsigned* count,
+                                                     nvmlProcessInfo_v2_t* infos) {
   NVML_DEVICE_CALL("nvmlDeviceGetComputeRunningProcesses", device, count);
   return ListProcesses(count, infos);
 }

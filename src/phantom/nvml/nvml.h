@@ -19,6 +19,7 @@ inline nvmlReturn_t FromCode(Code code) {
 
 // The one device's handle.
 nvmlDevice_t TheHandle();
+// "GPU-...", as NVML prints it.
 std::string UuidText();
 
 }  // namespace ebbtide::phantom
@@ -26,6 +27,6 @@ std::string UuidText();
 #define NVML_CALL(name, ...) EBB_PHANTOM_CALL(::ebbtide::phantom::FromCode, name __VA_OPT__(, ) __VA_ARGS__)
 
 // Calls about a device, with a place for the answer.
-#define NVML_DEVICE_CALL(name, device, out)  \
-  NVML_CALL(name, device);                   \
+#define NVML_DEVICE_CALL(name, device, out) \
+  NVML_CALL(name, device);                  \
   if (device != TheHandle() || !out) return NVML_ERROR_INVALID_ARGUMENT

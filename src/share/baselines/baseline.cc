@@ -1,3 +1,4 @@
+// The list of other ways, and what several of them need.
 #include "share/baselines/baseline.h"
 
 #include <algorithm>
@@ -48,8 +49,8 @@ Bytes StateOf(const BaselineInput& input) {
 std::vector<GroupBytes> LiveBytesOf(const Job& job) {
   std::vector<GroupBytes> out;
   for (const NodeGroup& group : job.cut.groups) {
-    GroupBytes bytes{.after = job.placement.crossing[group.end - 1]};
-    for (std::uint32_t step = group.begin; step < group.end; ++step) {
+    GroupBytes bytes{.after = job.placement.crossing[StepId(group.end.index() - 1)]};
+    for (const StepId step : Ids(group.begin, group.end)) {
       bytes.peak = std::max(bytes.peak, job.placement.live[step]);
     }
     out.push_back(bytes);

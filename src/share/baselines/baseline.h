@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "share/mix.h"
+#include "share/scheduler/arrange.h"
 
 namespace ebbtide::share {
 
@@ -53,7 +53,7 @@ struct GroupBytes {
 };
 std::vector<GroupBytes> LiveBytesOf(const Job& job);
 // Everyone may run at any time.
-class OpenGate : public Gate {
+class OpenScheduler : public GroupScheduler {
  public:
   std::optional<Nanos> TryStart(std::size_t, int, double) override { return Nanos{0}; }
   void Finished(std::size_t, int, double) override {}

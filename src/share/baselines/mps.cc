@@ -9,6 +9,7 @@ BaselineResult RunMps(const BaselineInput& input) {
   BaselineResult out{.name = "mps", .note = {}, .together = {}};
   const DeviceProfile& gpu = input.options.gpu;
   for (const Job& job : input.jobs) {
+    if (input.options.stop && input.options.stop()) return out;
     estimate::Options options;
     options.gpu = gpu;
     out.memory += estimate::EstimateTraining(job.training->graph, options).total();
@@ -21,8 +22,8 @@ BaselineResult RunMps(const BaselineInput& input) {
     return out;
   }
   out.fits = true;
-  OpenGate gate;
-  out.together = RunTogether(input.jobs, gate, input.options.together);
+  OpenScheduler scheduler;
+  out.together = RunTogether(input.jobs, scheduler, input.options.together);
   return out;
 }
 

@@ -14,14 +14,14 @@ namespace {
 constexpr Bytes kPage = 2 * kMiB;
 constexpr Nanos kFault = 10'000;
 
-class Pager : public OpenGate {
+class Pager : public OpenScheduler {
  public:
   Pager(const BaselineInput& input, Bytes capacity) : input_(input), capacity_(capacity / kPage) {
     for (const Job& job : input.jobs) {
-      processes_.push_back({.address = std::vector<Bytes>(job.training->workload.storages(), -1), .pages = {}});
+      processes_.push_back({.address = IdVector<StorageId, Bytes>(job.training->workload.storages(), -1), .pages = {}});
       Process& process = processes_.back();
       const Placement& placement = job.placement;
-      for (std::size_t i = 0; i < placement.schedule.stays.size(); ++i) {
+      for (const StayId i : placement.schedule.stays.ids()) {
         const sim::Stay& stay = placement.schedule.stays[i];
         process.address[stay.storage] = placement.is_state[i] ? stay.address : placement.state + stay.address;
       }
@@ -29,22 +29,22 @@ class Pager : public OpenGate {
     }
   }
 
-  Nanos BeforeStep(std::size_t job, std::size_t step, double now) override {
+  Nanos BeforeStep(std::size_t job, StepId step, double now) override {
     const sim::Workload& workload = input_.jobs[job].training->workload;
     const Placement& placement = input_.jobs[job].placement;
-    const sim::Index op = placement.schedule.steps[step];
+    const OpId op = placement.schedule.steps[step];
     ++clock_;
     std::int64_t in = 0, out = 0;
     const auto touch_bytes = [&](Bytes begin, Bytes bytes) {
       if (bytes == 0) return;
       for (Bytes page = begin / kPage; page <= (begin + bytes - 1) / kPage; ++page) in += Touch(job, page) ? 1 : 0;
     };
-    for (const sim::Index s : workload.needs[op]) touch_bytes(processes_[job].address[s], workload.bytes[s]);
-    for (const sim::Index s : workload.births[op]) touch_bytes(processes_[job].address[s], workload.bytes[s]);
+    for (const StorageId s : workload.needs[op]) touch_bytes(processes_[job].address[s], workload.bytes[s]);
+    for (const StorageId s : workload.births[op]) touch_bytes(processes_[job].address[s], workload.bytes[s]);
     if (workload.workspace[op] > 0) {
       touch_bytes(placement.state + placement.schedule.workspace_address[step], workload.workspace[op]);
     }
-    while (static_cast<Bytes>(order_.size()) > capacity_) {
+    while (!order_.empty() && static_cast<Bytes>(order_.size()) > capacity_) {
       const auto [owner, number] = order_.front();
       Page& page = processes_[owner].pages[static_cast<std::size_t>(number)];
       if (page.used == clock_) break;  // all that is left is of this op
@@ -53,7 +53,7 @@ class Pager : public OpenGate {
       ++out;
     }
     moved += (in + out) * kPage;
-    const sim::Link& link = input_.options.link;
+    const Link& link = input_.options.link;
     double ready = now;
     if (out > 0) {
       out_free_ = std::max(out_free_, now) + static_cast<double>(link.TimeOut(out * kPage));
@@ -77,7 +77,7 @@ class Pager : public OpenGate {
     Order::iterator at;
   };
   struct Process {
-    std::vector<Bytes> address;  // by storage
+    IdVector<StorageId, Bytes> address;
     std::vector<Page> pages;
   };
 
@@ -108,11 +108,17 @@ class Pager : public OpenGate {
 BaselineResult RunPaging(const BaselineInput& input) {
   BaselineResult out{.name = "paging", .fits = true, .note = {}, .together = {}};
   for (const Job& job : input.jobs) out.memory += job.peak();
-  Pager gate(input, CapacityBesideContexts(input));
-  out.together = RunTogether(input.jobs, gate, input.options.together);
-  if (gate.moved > 0) {
+  const Bytes capacity = CapacityBesideContexts(input);
+  if (capacity < kPage) {
+    out.fits = false;
+    out.note = "the contexts alone take more than there is";
+    return out;
+  }
+  Pager scheduler(input, capacity);
+  out.together = RunTogether(input.jobs, scheduler, input.options.together);
+  if (scheduler.moved > 0) {
     const int rounds = input.options.together.warm_up + input.options.together.iterations;
-    out.note = fmt::format("moves {} in a round", FormatBytes(gate.moved / std::max(1, rounds)));
+    out.note = fmt::format("moves {} in a round", FormatBytes(scheduler.moved / std::max(1, rounds)));
   }
   return out;
 }

@@ -9,7 +9,7 @@ namespace {
 
 constexpr Bytes kLeftFree = 300 * kMiB;
 
-class Lanes : public Gate {
+class Lanes : public GroupScheduler {
  public:
   explicit Lanes(const BaselineInput& input) : input_(input) {
     Bytes free = input.options.capacity - kLeftFree;
@@ -70,14 +70,14 @@ BaselineResult RunSalus(const BaselineInput& input) {
   Bytes tallest = 0;
   for (const Job& job : input.jobs) tallest = std::max(tallest, job.placement.live_peak);
   out.memory = StateOf(input) + tallest + kLeftFree;
-  Lanes gate(input);
-  if (!gate.fits) {
+  Lanes scheduler(input);
+  if (!scheduler.fits) {
     out.note = fmt::format("needs {}", FormatBytes(out.memory));
     return out;
   }
   out.fits = true;
-  out.note = fmt::format("{} lane{}", gate.count(), gate.count() == 1 ? "" : "s");
-  out.together = RunTogether(input.jobs, gate, input.options.together);
+  out.note = fmt::format("{} lane{}", scheduler.count(), scheduler.count() == 1 ? "" : "s");
+  out.together = RunTogether(input.jobs, scheduler, input.options.together);
   return out;
 }
 

@@ -9,7 +9,7 @@
 namespace ebbtide::share {
 namespace {
 
-class Turns : public Gate {
+class Turns : public GroupScheduler {
  public:
   Turns(const BaselineInput& input, Bytes capacity) : input_(input), capacity_(capacity) {
     for (std::size_t i = 0; i < input.jobs.size(); ++i) resident_.push_back(true), used_.push_back(0);
@@ -35,7 +35,7 @@ class Turns : public Gate {
       out += input_.jobs[oldest].placement.state;
     }
     moved += in + out;
-    const sim::Link& link = input_.options.link;
+    const Link& link = input_.options.link;
     return std::max(in > 0 ? link.TimeIn(in) : 0, out > 0 ? link.TimeOut(out) : 0);
   }
 
@@ -79,9 +79,9 @@ BaselineResult RunTimeSlicing(const BaselineInput& input) {
     return out;
   }
   out.fits = true;
-  Turns gate(input, capacity);
-  out.together = RunTogether(input.jobs, gate, input.options.together);
-  if (gate.moved > 0) out.note = "moves state at every turn";
+  Turns scheduler(input, capacity);
+  out.together = RunTogether(input.jobs, scheduler, input.options.together);
+  if (scheduler.moved > 0) out.note = "moves state at every turn";
   return out;
 }
 

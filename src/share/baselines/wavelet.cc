@@ -25,8 +25,8 @@ class Wavelet : public Waves {
 }  // namespace
 
 BaselineResult RunWavelet(const BaselineInput& input) {
-  Wavelet gate(input, input.options.capacity);
-  return RunWaves("wavelet", input, gate);
+  Wavelet scheduler(input, input.options.capacity);
+  return RunWaves("wavelet", input, scheduler);
 }
 
 }  // namespace ebbtide::share

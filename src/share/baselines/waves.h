@@ -9,7 +9,7 @@
 namespace ebbtide::share {
 
 // Jobs within an iteration, and the bytes they hold. A group whose bytes do not fit waits.
-class Waves : public Gate {
+class Waves : public GroupScheduler {
  public:
   Waves(const BaselineInput& input, Bytes capacity) : room_(capacity - StateOf(input)) {
     for (const Job& job : input.jobs) {
@@ -73,16 +73,16 @@ class Waves : public Gate {
   std::vector<Wave> waves_;
 };
 
-inline BaselineResult RunWaves(const char* name, const BaselineInput& input, Waves& gate) {
+inline BaselineResult RunWaves(const char* name, const BaselineInput& input, Waves& scheduler) {
   BaselineResult out{.name = name, .note = {}, .together = {}};
   Bytes tallest = 0;
   for (const Job& job : input.jobs) tallest = std::max(tallest, job.placement.live_peak);
   out.memory = StateOf(input) + tallest;
-  if (gate.IsHopeless()) {
+  if (scheduler.IsHopeless()) {
     out.note = fmt::format("needs {}", FormatBytes(out.memory));
     return out;
   }
-  out.together = RunTogether(input.jobs, gate, input.options.together);
+  out.together = RunTogether(input.jobs, scheduler, input.options.together);
   out.fits = !out.together.stuck;
   if (out.together.stuck) out.note = "out of memory: each waits for what the other holds";
   return out;

@@ -51,8 +51,8 @@ class Zico : public Waves {
 }  // namespace
 
 BaselineResult RunZico(const BaselineInput& input) {
-  Zico gate(input, input.options.capacity);
-  return RunWaves("zico", input, gate);
+  Zico scheduler(input, input.options.capacity);
+  return RunWaves("zico", input, scheduler);
 }
 
 }  // namespace ebbtide::share

@@ -1,3 +1,4 @@
+// Fills protobuf's objects, and helpers that read what comes of them.
 #include "tests/model/tensorflow/graph_maker.h"
 
 #include <gtest/gtest.h>

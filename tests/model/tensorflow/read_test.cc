@@ -1,3 +1,4 @@
+// TensorFlow graphs from bytes to training steps: gradients, buffers that are written over, functions, loops, refusals.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

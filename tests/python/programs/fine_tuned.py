@@ -1,4 +1,5 @@
-"""Twins of built-in models with frozen parameters, adapters or recomputed blocks, by PyTorch's own means."""
+"""The PyTorch models that built-in models stand for, with frozen parameters, adapters or recomputed blocks, by PyTorch's
+own means."""
 
 import fnmatch
 import functools
@@ -6,7 +7,7 @@ import functools
 import torch
 from torch.utils.checkpoint import checkpoint
 
-from ebbtide import twins
+from ebbtide import torch_models
 
 PEFT_TARGETS = {"bert-base": ["query", "value"], "gpt2": ["c_attn"], "distilgpt2": ["c_attn"], "t5-small": ["q", "v"]}
 LLAMA_TARGETS = ["q_proj", "v_proj"]
@@ -62,19 +63,19 @@ def recompute(model, pattern, options):
     assert chosen, pattern
 
 
-def build(name, freeze=(), lora=None, lora_targets=None, checkpoint=None, checkpoint_options={}, **sizes):
-    """(model, loss_fn, batch) of twins.build, with the options of `ebbtide inspect`."""
-    model, loss_fn, _, batch = twins.build(name, optimizer="none", **sizes)
+def build(name, freeze=(), lora=None, lora_targets=None, checkpoint=None, checkpoint_options=None, **sizes):
+    """(model, loss_fn, batch) of torch_models.build, with the options of `ebbtide inspect`."""
+    model, loss_fn, _, batch = torch_models.build(name, optimizer="none", **sizes)
     if lora:
         add_adapters(model, lora, lora_targets or PEFT_TARGETS.get(name, LLAMA_TARGETS))
     freeze_parameters(model, freeze)
     if checkpoint:
-        recompute(model, checkpoint, checkpoint_options)
+        recompute(model, checkpoint, checkpoint_options or {})
     return model, loss_fn, batch
 
 
 def optimizer_of(model, name):
-    return twins.OPTIMIZERS[name]([p for p in model.parameters() if p.requires_grad])
+    return torch_models.OPTIMIZERS[name]([p for p in model.parameters() if p.requires_grad])
 
 
 def loss_of(model, loss_fn, batch):

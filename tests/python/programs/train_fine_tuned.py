@@ -1,5 +1,5 @@
-"""Trains a fine-tuned twin of a built-in model on the CUDA device: train_fine_tuned.py JSON, arguments as those of
-capture_fine_tuning.py has them. As users write it: what one batch gave is referenced until the next one's takes its name."""
+"""Trains a fine-tuned PyTorch model on the CUDA device: train_fine_tuned.py JSON, arguments as capture_fine_tuning.py
+has them. As users write it: what one batch gave is referenced until the next one's takes its name."""
 
 import json
 import pathlib
@@ -8,9 +8,9 @@ import warnings
 
 import torch
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "bench"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "bench" / "estimate"))
 import fine_tuned  # noqa: E402
-from _estimate_job import tell_that_nothing_is_packed  # noqa: E402
+from _phantom_job import tell_that_nothing_is_packed  # noqa: E402
 from _uninitialised import Uninitialised  # noqa: E402
 
 DTYPES = {"bf16": torch.bfloat16}

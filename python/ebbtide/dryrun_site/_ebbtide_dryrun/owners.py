@@ -24,7 +24,7 @@ class Owners:
     def _on_registration(self, module, name, value):
         self.modules.setdefault(id(module), weakref.ref(module))
 
-    _on_registration._torchdynamo_disable = True
+    _on_registration._torchdynamo_disable = True  # type: ignore[attr-defined]
 
     def look(self, now, optimizer):
         if now is None:

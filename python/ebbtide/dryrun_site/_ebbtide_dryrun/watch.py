@@ -177,8 +177,8 @@ class Watch:
         if self.stop_after and self.steps >= self.stop_after:
             self._stop()
 
-    _before_step._torchdynamo_disable = True
-    _after_step._torchdynamo_disable = True
+    _before_step._torchdynamo_disable = True  # type: ignore[attr-defined]
+    _after_step._torchdynamo_disable = True  # type: ignore[attr-defined]
 
     def _step_has_ended(self, optimizer):
         stats = self._stats()

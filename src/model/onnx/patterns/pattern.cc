@@ -1,3 +1,4 @@
+// The list of patterns, by the operator that each ends in, and the view of the file that they look through.
 #include "model/onnx/patterns/pattern.h"
 
 #include <cmath>

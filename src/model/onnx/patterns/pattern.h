@@ -52,7 +52,7 @@ std::optional<Node> MatchLayerNorm(const PatternView& view, const Node& last);
 std::optional<Node> MatchGroupNorm(const PatternView& view, const Node& last);
 std::optional<Node> MatchLstm(const PatternView& view, const Node& last);
 
-// Replaces all that match.
+// Replaces all that match, in place.
 void ReplacePatterns(File& file);
 
 }  // namespace ebbtide::model::onnx

@@ -1,9 +1,0 @@
-#!/usr/bin/env bash
-# Random plans and broken ones in numbers: 100,000 schedules of every kind on which validator, simulator and a model of
-# memory agree, half a million broken plans, and 100,000 schedules beside the lower bound. Prints how many of each there
-# were, and what failed. Takes about ten minutes.
-set -euo pipefail
-cd "$(dirname "$0")/.."
-EBBTIDE_SOAK=100000 build/tests/plan_test --gtest_filter='Agreement.*' --gtest_brief=1
-EBBTIDE_SOAK=25000 build/tests/plan_test --gtest_filter='BrokenPlans.*' --gtest_brief=1
-EBBTIDE_SOAK=10000 build/tests/plan_test --gtest_filter='BoundTest.IsBelow*' --gtest_brief=1

@@ -1,0 +1,65 @@
+"""What users write for sizes, links and devices, checked, and sizes as they are shown; shared by every way in."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+ASSUMED_LINKS = {"cpu": 4_000_000_000, "cuda": 12_000_000_000}  # bytes per second of a copy that nothing slows down
+
+
+def budget_text(budget: int | str) -> str:
+    if isinstance(budget, bool) or not isinstance(budget, (int, str)):
+        raise ValueError(f"budget {budget!r}: expected bytes, a text as '4GiB', or a share of the plain peak as '50%'")
+    return str(budget)
+
+
+def bandwidth(link: float | str | None) -> int | None:
+    """Bytes per second; None: copies are not slowed down."""
+    if link is None:
+        return None
+    if isinstance(link, (int, float)) and not isinstance(link, bool) and link >= 1:
+        return int(link)
+    match = re.fullmatch(r"([0-9.]+) ?([kMGT]?)(i?)B/s", link) if isinstance(link, str) else None
+    if match is None or float(match[1]) <= 0:
+        raise ValueError(f"link {link!r}: expected bytes per second, as '12GB/s'")
+    return int(float(match[1]) * (1024 if match[3] else 1000) ** " kMGT".index(match[2] or " "))
+
+
+def bytes_of(size: int | str, what: str = "budget") -> int:
+    """'4GiB', or a number of bytes. `what` it is, for the message."""
+    match = re.fullmatch(r"([0-9.]+) ?([kKMGT]?)(i?)B?", str(size))
+    if match is None:
+        raise ValueError(f"{what} {size!r}: expected bytes or a text as '4GiB'")
+    return int(float(match[1]) * (1024 if match[3] else 1000) ** " KMGT".index(match[2].upper() or " "))
+
+
+def shown_bytes(size: float | None) -> str:
+    """As people read them: 1.50 GiB; nothing for None."""
+    if size is None:
+        return ""
+    if size < 1024:
+        return f"{size} B"
+    for unit in ("KiB", "MiB", "GiB"):
+        size /= 1024
+        if size < 1024:
+            return f"{size:.2f} {unit}"
+    return f"{size / 1024:.2f} TiB"
+
+
+def device_of(device: Any) -> str:
+    """'cpu' or 'cuda:0', of what users write."""
+    import torch
+
+    try:
+        found = torch.device(device)
+    except (RuntimeError, TypeError):
+        found = None
+    if found is None or found.type not in ("cpu", "cuda"):
+        raise ValueError(f"device {str(device)!r}: expected 'cpu' or 'cuda'")
+    if found.type == "cpu":
+        return "cpu"
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if (found.index or 0) >= count:
+        raise ValueError(f"device {str(device)!r}: PyTorch sees {count or 'no'} GPU{'s' if count > 1 else ''}; expected one, or the phantom GPU")
+    return f"cuda:{torch.cuda.current_device() if found.index is None else found.index}"

@@ -1,0 +1,1 @@
+"""ebbtide.budget: eager PyTorch within a limit of memory."""

@@ -1,0 +1,72 @@
+"""What a capture can refuse: one line that names the place and what was expected."""
+
+import contextlib
+import logging
+import os
+import sys
+import sysconfig
+import traceback
+
+from ..errors import CaptureError
+
+
+@contextlib.contextmanager
+def pointing_to(*ways):
+    """Adds to a refusal which of the other ways to train fits."""
+    try:
+        yield
+    except CaptureError as error:
+        raise CaptureError(f"{error}; {' or '.join(ways)} may fit") from error
+
+
+def user_line(error, fallback=None):
+    """'train.py:12' for the innermost frame of `error` outside of installed packages, the interpreter and Ebbtide."""
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    not_the_users = [package, sysconfig.get_paths()["stdlib"], sysconfig.get_paths()["purelib"], sys.prefix]
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        path = os.path.abspath(frame.filename)
+        if not os.path.exists(path) or any(path.startswith(root + os.sep) for root in not_the_users):
+            continue
+        return f"{_shown(path)}:{frame.lineno}"
+    return fallback
+
+
+def _shown(path):
+    """As short as the user would write it."""
+    near = os.path.relpath(path)
+    return path if near.startswith("..") else near
+
+
+def one_line(error):
+    """The first line of an exception's message, or its type where it has none."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+
+
+@contextlib.contextmanager
+def refusals(during, layers):
+    """Turns what goes wrong inside into a CaptureError that names the user's line, or else the layer."""
+    from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
+
+    logger = logging.getLogger("torch._subclasses.fake_tensor")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)  # it prints what the exception says
+    try:
+        yield
+    except CaptureError as error:
+        line = user_line(error)
+        raise (CaptureError(f"{line}: {error}") if line else error) from error.__cause__
+    except (DataDependentOutputException, DynamicOutputShapeException) as error:
+        raise CaptureError(
+            f"{_place(error, during, layers)}: {error.func} needs the values of a tensor, which a capture does not have; "
+            "expected a step whose ops and shapes do not depend on values (no .item(), no `if` on a tensor)"
+        ) from error
+    except Exception as error:
+        raise CaptureError(f"{_place(error, during, layers)}: {one_line(error)}") from error
+    finally:
+        logger.setLevel(level)
+
+
+def _place(error, during, layers):
+    layer = layers.current()
+    return user_line(error) or during + (f", layer {layer}" if layer else "")

@@ -1,0 +1,140 @@
+"""ebbtide.capture: a model, a loss, an optimizer and one batch in; the whole training step as a graph out."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from ..arguments import shown_bytes
+from ..errors import CaptureError
+from .errors import refusals
+from .file import build_graph, constant_values, write_graph
+from .inputs import Source, StepInputs, nothing_else_changes, run_forward, run_model, standing_in, tensors_in
+from .known_values import KnownValues
+from .layers import Layers
+from .optimizers import describe
+from .trace import Tracing, rules_for
+
+
+@dataclasses.dataclass(frozen=True)
+class CaptureOptions:
+    """How a step is captured."""
+
+    device: str | torch.device | None = None  # whose kernels to record; None: those of the model's parameters
+    inference: bool = False  # the model is called under torch.no_grad(), and that is all
+    autocast: torch.dtype | None = None  # that the model and the loss run under
+    # All that the model returns is among the graph's outputs: a loop that holds it in a variable refers to it until the
+    # next forward pass has ended.
+    keep_outputs: bool = False
+    # Given the optimizer's Update, gives what is recorded in its place.
+    around: Callable[[Any], Any] | None = None
+
+
+AS_IT_IS = CaptureOptions()
+
+
+class CapturedStep:
+    """A captured step. `graph` is the object that docs/graph-format.md describes."""
+
+    def __init__(self, graph: dict[str, Any], update: Any, sources: dict[int, Source], seconds: float) -> None:
+        self.graph = graph
+        # An Update, or what CaptureOptions.around gave for it: the scalars' values for each step. None without an optimizer.
+        self.update = update
+        self.sources = sources  # by storage number, for all that exists before the step
+        self.seconds = seconds
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the graph file, gzip-compressed where the name ends in .gz."""
+        write_graph(self.graph, path)
+
+    def summary(self) -> str:
+        """One line for people."""
+        graph = self.graph
+        sizes: dict[str, int] = {}
+        for storage in graph["storages"]:
+            sizes[storage["kind"]] = sizes.get(storage["kind"], 0) + storage["bytes"]
+        kinds = ", ".join(f"{kind} {shown_bytes(size)}" for kind, size in sizes.items())
+        return f"{graph['name']}: {len(graph['ops'])} ops, {len(graph['storages'])} storages ({kinds})"
+
+    def __repr__(self) -> str:
+        return f"<CapturedStep {self.summary()}>"
+
+
+def capture_step(model: torch.nn.Module, loss_fn: Callable[..., torch.Tensor] | None,
+                 optimizer: torch.optim.Optimizer | None, example_batch: Any,
+                 options: CaptureOptions = AS_IT_IS) -> CapturedStep:
+    """See ebbtide.capture."""
+    started = time.perf_counter()
+    model = getattr(model, "_orig_mod", model)  # what torch.compile wraps
+    if not isinstance(model, torch.nn.Module):
+        raise CaptureError(f"model is of type {type(model).__name__}; expected a torch.nn.Module")
+    if loss_fn is not None and not callable(loss_fn):
+        raise CaptureError(f"loss_fn is of type {type(loss_fn).__name__}; expected a function or None")
+    update: Any = describe(optimizer) if optimizer is not None else None
+    if options.around is not None:
+        update = options.around(update)
+    _check_device(options.device or next(model.parameters(), torch.empty(0)).device)
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    inputs = StepInputs(model, example_batch, options.device, mode)
+    recorder, layers, known = inputs.recorder, Layers(model), KnownValues(inputs.recorder)
+
+    rules = rules_for(mode)
+    tracing = Tracing(recorder, inputs.fakes, known, rules)
+
+    with nothing_else_changes(), layers.followed(), known.not_called_fake(), torch.set_grad_enabled(not options.inference), mode, tracing:
+        with standing_in(model, inputs.state):
+            recorder.layer = layers.forward
+            lowered = torch.autocast(torch.device(inputs.device).type, options.autocast, enabled=options.autocast is not None)
+            with refusals("the forward pass", layers), rules, lowered:
+                if options.inference:
+                    outputs = run_model(model, inputs.batch)
+                    return _finish(model, None, inputs, outputs, {}, started)
+                out, loss = run_forward(model, loss_fn, inputs.batch, layers)
+                outputs = [loss, *(t for t in tensors_in(out) if options.keep_outputs and t is not loss)]
+                del out
+            recorder.phase, recorder.layer = "backward", layers.backward
+            with refusals("the backward pass", layers), rules.backward_of(loss):
+                loss.backward()
+    gradients = {name: fake.grad for _, fake, name in inputs.parameters.values() if fake.grad is not None}
+    if not gradients:
+        raise CaptureError("the loss depends on no parameter that requires a gradient")
+    recorder.phase = "update"
+    if update is not None:
+        with torch.no_grad(), mode:
+            update.record(recorder, tracing, inputs.parameters, inputs.declare_state)
+    return _finish(model, update, inputs, outputs, gradients, started)
+
+
+def _finish(model: torch.nn.Module, update: Any, inputs: StepInputs, outputs: Sequence[torch.Tensor],
+            gradients: dict[str, torch.Tensor], started: float) -> CapturedStep:
+    recorder = inputs.recorder
+    meta = {
+        "source": "torch", "framework": f"torch {torch.__version__.split('+')[0]}", "device": inputs.device,
+        "optimizer": update.name if update else "none",
+    } | constant_values(recorder)
+    graph, new_storage = build_graph(
+        recorder, type(model).__name__, meta, list(dict.fromkeys(recorder.tensor_number(output) for output in outputs)),
+        {recorder.storage_number(g): name for name, g in gradients.items()},
+    )
+    for storage, tensor in recorder.constants.items():
+        inputs.sources[storage] = Source("buffer", recorder.storages[storage]["name"], tensor)
+    sources = {new_storage[s]: source for s, source in inputs.sources.items() if s in new_storage}
+    return CapturedStep(graph, update, sources, time.perf_counter() - started)
+
+
+def _check_device(device: str | torch.device) -> None:
+    """Autograd asks the driver about a CUDA device, even for fakes."""
+    try:
+        kind = torch.device(device).type
+    except RuntimeError as error:
+        raise CaptureError(f"device {device!r}: expected cpu or cuda") from error
+    if kind not in ("cpu", "cuda", "meta"):
+        raise CaptureError(f"device {device!r}: expected cpu or cuda")
+    if kind == "cuda" and not torch.cuda.is_available():
+        raise CaptureError("device cuda: PyTorch sees no GPU; expected one, or the phantom GPU (ebbtide dryrun -- ...)")

@@ -1,0 +1,90 @@
+"""Watches a training step: every ATen call that reaches the kernels goes to the recorder, none is run."""
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from ..errors import CaptureError
+from .eager import InPlace
+from .fakes import Fakes
+from .known_values import KnownValues
+from .record import Recorder, map_tensors
+
+aten = torch.ops.aten
+
+_BATCH_NORMS = {aten.native_batch_norm.default, aten._native_batch_norm_legit.default, aten._native_batch_norm_legit.no_stats}
+
+
+class Tracing(TorchDispatchMode):
+    """Sees every ATen call below autograd. Stands on top of a FakeTensorMode, which works out shapes and runs nothing."""
+
+    def __init__(self, recorder, fakes, known, rules):
+        super().__init__()
+        self._recorder, self._fakes, self._known, self._rules = recorder, fakes, known, rules
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        if function.namespace == "prim":  # a tensor asked for its device
+            return function(*args, **kwargs)
+        if function is aten.lift_fresh.default:  # torch.tensor(...) in the model's code
+            result = function(*args, **kwargs)
+            self._recorder.declare_constant(result, args[0])
+            return result
+        args, kwargs = map_tensors(self._to_fake, (args, kwargs))
+        if function is aten._local_scalar_dense.default:  # .item(), `if` on a tensor
+            value = self._known.number(args[0])
+            return value if value is not None else function(*args)
+        function = self._rules.in_place_form(function, args) or function
+        result = function(*args, **kwargs)
+        if isinstance(result, tuple):
+            result = _as_kernels_make(function, args, _apart(result))
+        if self._rules.writes_first_argument(function, args, result):
+            self._recorder.record_in_place(function, args, kwargs, result)
+        else:
+            self._recorder.record(function, args, kwargs, result)
+        return result
+
+    def _to_fake(self, tensor):
+        if isinstance(tensor, FakeTensor):
+            return tensor
+        if tensor.requires_grad and torch.is_grad_enabled():
+            raise CaptureError(
+                f"a tensor of shape {tuple(tensor.shape)} requires a gradient and is not reached through the model; expected "
+                "the model's parameters only, as model.parameters() gives them during the step"
+            )
+        fake = self._fakes.of(tensor)
+        if self._recorder.known(fake) is None:
+            self._recorder.declare_constant(fake, tensor)
+        return fake
+
+
+def rules_for(mode):
+    """The in-place rules, ready for a step that is traced with fakes of `mode`."""
+    rules, recorder = InPlace(), Recorder()
+    with torch.enable_grad(), mode, Tracing(recorder, Fakes(mode), KnownValues(recorder), rules):
+        rules.calibrate()
+    return rules
+
+
+def _apart(results):
+    """Some shape rules hand out one fake for two results that are two tensors in truth (the biases' gradients of an
+    LSTM layer)."""
+    seen = set()
+    apart = []
+    for result in results:
+        if isinstance(result, torch.Tensor):
+            if id(result) in seen:
+                result = torch.empty_like(result)
+            seen.add(id(result))
+        apart.append(result)
+    return tuple(apart)
+
+
+def _as_kernels_make(function, args, results):
+    """The CPU's batch norm of lowered inputs with parameters in float32 keeps its statistics in float32; its shape rule says otherwise."""
+    if function not in _BATCH_NORMS or results[0].device.type != "cpu":
+        return results
+    parameters = [p for p in args[1:5] if isinstance(p, torch.Tensor)]
+    if args[0].dtype not in (torch.bfloat16, torch.float16) or all(p.dtype != torch.float32 for p in parameters):
+        return results
+    return results[0], *(torch.empty_like(each, dtype=torch.float32) for each in results[1:])

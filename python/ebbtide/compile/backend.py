@@ -1,0 +1,391 @@
+"""torch.compile(model, backend="ebbtide", options={"budget": "4GiB"}): forward and backward within a budget of memory, in
+loops as users write them. See docs/run.md."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from .. import progress
+from ..arguments import ASSUMED_LINKS, bandwidth, budget_text, bytes_of
+from ..capture.errors import pointing_to
+from ..errors import BudgetError, CaptureError
+from ..step.plan import PlanOptions, make_plan
+from ..step.profile import profile
+from ..step.step import NO_LIMIT, make_engine, make_pool
+from .capture import Form, autocast_now, autocast_of, capture_joint, device_of_all
+
+_MOST_PLANS = 8  # of different shapes, kept at a time
+_OPTIONS = {"budget": None, "policy": "home", "link": None, "measure": True, "pieces": 1}
+
+_jobs: weakref.WeakValueDictionary[int, Job] = weakref.WeakValueDictionary()  # id of the options' object -> Job. Each call of torch.compile has its own.
+
+
+def backend(module: torch.fx.GraphModule, example_inputs: Sequence[Any], options: dict[str, Any] | None = None,
+            mode: str | None = None, **_: Any) -> Callable[..., Any]:
+    """What torch.compile calls with each graph that it makes of the user's code."""
+    if mode is not None:
+        raise ValueError(f"mode {mode!r}: expected none with backend 'ebbtide'; it takes options")
+    job = _jobs.get(id(options))
+    if job is None or job.options is not options:
+        job = _jobs[id(options)] = Job(options)
+    return torch._dynamo.disable(Piece(job, module))
+
+
+def reports() -> list[dict[str, Any]]:
+    """What the last iteration of each compiled graph took, as dicts; see docs/run.md."""
+    return [piece.report() for job in _jobs.values() for piece in job.pieces if piece.last is not None]
+
+
+class Job:
+    """One call of torch.compile: a budget, and the graphs that share it."""
+
+    def __init__(self, options):
+        self.options = options  # kept, so that its id stays its own
+        chosen = dict(_OPTIONS)
+        for name, value in (options or {}).items():
+            if name not in _OPTIONS:
+                raise ValueError(f"option {name!r}: expected one of {', '.join(_OPTIONS)}")
+            chosen[name] = value
+        self.policy, self.measure, self.most = chosen["policy"], chosen["measure"], chosen["pieces"]
+        if isinstance(self.most, bool) or not isinstance(self.most, int) or self.most < 1:
+            raise ValueError(f"pieces {self.most!r}: expected a number from 1 on")
+        self.link = bandwidth(chosen["link"])
+        budget = chosen["budget"]
+        self.text = None if budget is None else budget_text(budget)
+        self.shared = self.text is not None and not self.text.endswith("%")
+        self.pieces = []
+        self.largest = 0  # budget of a graph that trains
+        self._slots = []  # of a budget in bytes: as many as there are pieces
+        self._lock = threading.Lock()
+
+    def share(self, trains, device):
+        """What one graph gets. Percentages are of trainings: a graph without a backward pass gets as much as they do."""
+        if self.shared:
+            return bytes_of(self.text) // self.most
+        return (self.text or NO_LIMIT[device[:4]]) if trains else self.largest or "100%"
+
+    def take(self, prepared):
+        """A place to run in, which nobody else uses until it is given back."""
+        with self._lock:
+            if not self.shared:
+                slot = next((s for s in prepared.slots if s.user is None), None)
+                if slot is None:
+                    slot = Slot(make_pool(prepared.planned.said["budget_bytes"], prepared.joint.device, self.link))
+                    prepared.slots.append(slot)
+            else:
+                device = prepared.joint.device
+                slot = next((s for s in self._slots if s.user is None and s.pool.device == device), None)
+                if slot is None and len(self._slots) < self.most:
+                    slot = Slot(make_pool(self.share(True, device), device, self.link))
+                    self._slots.append(slot)
+                if slot is None:
+                    raise BudgetError(self._refusal(prepared.piece), None)
+            slot.user = prepared.piece
+            return slot
+
+    def _refusal(self, piece):
+        busy = [slot.user for slot in self._slots]
+        begun = f"the budget of {self.text} is for {'one graph' if self.most == 1 else f'{self.most} graphs'} between forward and backward"
+        share = f"options={{'pieces': {self.most + 1}}} gives each an equal share"
+        if piece in busy:
+            return f"{begun}, and the model is called again before the backward pass of an earlier call has run; {share}"
+        why = next((p.broken for p in [*busy, piece] if p.broken), None)
+        return (f"{begun}, and there is one more: " + (why or "DistributedDataParallel splits the model by buckets; compile the model "
+                "before it is wrapped, or set torch._dynamo.config.optimize_ddp = False") + f"; {share}")
+
+
+class Slot:
+    def __init__(self, pool):
+        self.pool, self.user = pool, None
+        self.engines = OrderedDict()  # Prepared -> engine
+
+    def engine(self, prepared):
+        if prepared not in self.engines:
+            self.engines[prepared] = make_engine(prepared.planned, prepared.measured, self.pool)
+        self.engines.move_to_end(prepared)
+        while len(self.engines) > _MOST_PLANS:
+            self.engines.popitem(last=False)
+        return self.engines[prepared]
+
+
+class Piece:
+    """A graph of torch.compile's, called in its place."""
+
+    def __init__(self, job, module):
+        self.job, self.module = job, module
+        self.name = f"graph {len(job.pieces)}"
+        self.broken = _why_broken(module)
+        self.last = None  # (Prepared, what the engine said)
+        self._prepared = OrderedDict()  # (form of the call, pattern) -> Prepared
+        self._patterns = {}  # form of the call -> the pattern that backward had last
+        job.pieces.append(self)
+
+    def __call__(self, *args):
+        key = _key(args)
+        prepared = self.prepare(key, args, self._patterns.get(key))
+        tensors = [arg for arg in args if isinstance(arg, torch.Tensor)]
+        if prepared.joint.pattern is None:
+            with torch.no_grad():
+                made = _infer(prepared, tensors)
+        else:
+            made = _Run.apply(prepared, key, *tensors)
+        made = iter(made)
+        return [next(made) if isinstance(out, Form) else args[out] if isinstance(out, int) else out[0] for out in prepared.joint.outputs]
+
+    def learn(self, key, pattern):
+        self._patterns[key] = pattern
+
+    def prepare(self, key, args, pattern):
+        prepared = self._prepared.get((key, pattern))
+        if prepared is None:
+            prepared = Prepared(self, args, pattern)
+            self._prepared[key, pattern] = prepared
+            if pattern is None and prepared.joint.pattern is not None:
+                self._prepared[key, prepared.joint.pattern] = prepared
+            while len(self._prepared) > 2 * _MOST_PLANS:
+                self._prepared.popitem(last=False)
+        return prepared
+
+    def report(self):
+        prepared, last = self.last
+        said = prepared.planned.said
+        out = {"name": self.name, "budget_bytes": said["budget_bytes"], "plain_peak_bytes": said["plain_peak_bytes"],
+               "policy": said["policy"], "plain_time_ns": said["plain_time_ns"]}
+        return out | {k: v for k, v in last.items() if k != "step_time_ns"}
+
+
+class Prepared:
+    """A graph for one form of call, with its plan."""
+
+    def __init__(self, piece, args, pattern):
+        job, self.piece, self.slots = piece.job, piece, []
+        progress.report(f"capturing {piece.name}")
+        with pointing_to("ebbtide.step, for a whole step,", "`with ebbtide.budget(...)`, for any eager code,"):
+            self.joint = capture_joint(piece.module, args, piece.name, pattern)
+        device = self.joint.device
+        self.measured = profile(self.joint.graph, progress.counting(progress.report, "measuring ops"), device=device) if job.measure else None
+        progress.report("planning")
+        graph = self.measured.graph if self.measured else self.joint.graph
+        trains = self.joint.pattern is not None
+        self.planned = make_plan(graph, PlanOptions(budget=job.share(trains, device), policy=job.policy,
+                                                    link=job.link or ASSUMED_LINKS[device[:4]]))
+        if trains:
+            job.largest = max(job.largest, self.planned.said["budget_bytes"])
+        self.inputs = [s for s in self.joint.inputs if s is not None]  # by tensor among the arguments
+        places = [place for place, s in enumerate(self.joint.inputs) if s is not None]
+        self.gradients = [self.joint.gradients[place] for place in places]
+        self.mutated = [places.index(place) for place in self.joint.mutated]
+        self.outputs = [form for form in self.joint.outputs if isinstance(form, Form)]
+        progress.report("")
+
+    def places(self, tensors):
+        """Where the user's tensors are, for the engine."""
+        return [(s, t.data_ptr()) for s, t in zip(self.inputs, tensors)] + [(s, t.data_ptr()) for s, t in self.joint.constants]
+
+    def check(self, tensors):
+        """What the graph changes must be no part of what else it is given: it was captured as if it were not."""
+        for place in self.mutated:
+            mine = _reach(tensors[place])
+            for other, tensor in enumerate(tensors):
+                low, high = _reach(tensor)
+                if other != place and low < mine[1] and mine[0] < high:
+                    raise CaptureError("the model changes a tensor that shares memory with another of its inputs; expected them apart")
+
+
+class Lease:
+    """An engine between forward and backward. Given back when it is done, or when nobody refers to it."""
+
+    def __init__(self, prepared):
+        self._slot = prepared.piece.job.take(prepared)
+        try:
+            self.engine = self._slot.engine(prepared)
+        except BaseException:
+            self.end()
+            raise
+
+    def end(self):
+        slot, self._slot = self._slot, None
+        if slot is not None:
+            engine, self.engine = getattr(self, "engine", None), None
+            if engine is not None:
+                engine.abandon()
+            slot.user = None
+
+    def __del__(self):
+        if getattr(self, "_slot", None) is not None:
+            self.end()
+
+
+def _forward(prepared, lease, tensors):
+    outputs = [form.make() for form in prepared.outputs]
+    handed = [(form.storage, t.data_ptr()) for form, t in zip(prepared.outputs, outputs)]
+    with _out_of_memory():
+        lease.engine.forward(prepared.places(tensors) + handed)
+    return outputs
+
+
+def _infer(prepared, tensors):
+    prepared.check(tensors)
+    before = [tensors[place].clone() for place in prepared.mutated]
+    lease = Lease(prepared)
+    try:
+        outputs = _forward(prepared, lease, tensors)
+        prepared.piece.last = prepared, lease.engine.backward(prepared.places(tensors))
+    except BaseException:
+        _put_back(prepared, tensors, before)
+        raise
+    finally:
+        lease.end()
+    _changed(prepared, tensors)
+    return outputs
+
+
+class _Run(torch.autograd.Function):
+    """Forward in one half of a step, backward in the other."""
+
+    @staticmethod
+    def forward(ctx, prepared, key, *tensors):
+        prepared.check(tensors)
+        ctx.prepared, ctx.key = prepared, key
+        ctx.autocast = autocast_now(prepared.joint.device)
+        ctx.random = _random(prepared.joint.device)
+        ctx.before = [tensors[place].clone() for place in prepared.mutated]
+        lease = Lease(prepared)
+        try:
+            outputs = _forward(prepared, lease, tensors)
+        except BaseException:
+            lease.end()
+            _put_back(prepared, tensors, ctx.before)
+            raise
+        ctx.lease = lease
+        _changed(prepared, tensors)
+        ctx.changed = [tensors[place] for place in prepared.mutated]
+        ctx.save_for_backward(*(t for place, t in enumerate(tensors) if place not in prepared.mutated))
+        ctx.set_materialize_grads(False)
+        ctx.mark_non_differentiable(*(t for form, t in zip(prepared.outputs, outputs) if not form.requires_grad))
+        return tuple(outputs)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, *given):
+        prepared = ctx.prepared
+        saved, changed = iter(ctx.saved_tensors), iter(ctx.changed)
+        tensors = [next(changed) if place in prepared.mutated else next(saved) for place in range(len(prepared.inputs))]
+        if ctx.lease is None:
+            raise RuntimeError("backward a second time through a graph of backend 'ebbtide': what it needs was let go; retain_graph is not supported")
+        lease, ctx.lease = ctx.lease, None
+        given = [g for g, form in zip(given, prepared.outputs) if form.requires_grad]
+        pattern = autocast_now(prepared.joint.device), tuple(None if g is None else g.stride() for g in given)
+        try:
+            if pattern != prepared.joint.pattern:
+                lease.end()
+                prepared, lease = _again(ctx, tensors, pattern)
+            gradients = [None if form is None else form.make() for form in prepared.gradients]
+            places = prepared.places(tensors)
+            places += [(s, g.data_ptr()) for s, g in zip(prepared.joint.tangents, (g for g in given if g is not None))]
+            places += [(form.storage, g.data_ptr()) for form, g in zip(prepared.gradients, gradients) if form is not None]
+            with _out_of_memory():
+                prepared.piece.last = prepared, lease.engine.backward(places)
+        finally:
+            lease.end()
+        ctx.before = ctx.changed = None
+        return None, None, *gradients
+
+
+def _again(ctx, tensors, pattern):
+    """Backward is called with other gradients than the graph was captured for (of fewer outputs, of other strides). It is
+    captured for these, and forward is run again, from the random state and the buffers that it began with."""
+    piece = ctx.prepared.piece
+    piece.learn(ctx.key, pattern)
+    args = piece_arguments(ctx.key, tensors)
+    device = ctx.prepared.joint.device
+    with torch.enable_grad(), autocast_of(ctx.autocast, device):
+        prepared = piece.prepare(ctx.key, args, pattern)
+    lease = Lease(prepared)
+    now = [tensors[place].clone() for place in prepared.mutated]
+    random = _random(device)
+    _put_back(prepared, tensors, ctx.before)
+    _set_random(ctx.random, device)
+    try:
+        _forward(prepared, lease, tensors)
+    except BaseException:
+        lease.end()
+        raise
+    finally:
+        _put_back(prepared, tensors, now)
+        _set_random(random, device)
+    return prepared, lease
+
+
+def _key(args):
+    """What a capture depends on."""
+    forms = tuple((tuple(a.shape), a.stride(), a.dtype, a.requires_grad, type(a)) if isinstance(a, torch.Tensor) else a for a in args)
+    device = device_of_all(args)
+    return forms, torch.is_grad_enabled(), autocast_now(device), device
+
+
+def _random(device):
+    return torch.get_rng_state() if device == "cpu" else torch.cuda.get_rng_state(device)
+
+
+def _set_random(state, device):
+    torch.set_rng_state(state) if device == "cpu" else torch.cuda.set_rng_state(state, device)
+
+
+def piece_arguments(key, tensors):
+    """The arguments of a call again, from its key and its tensors."""
+    tensors = iter(tensors)
+    out = []
+    for form in key[0]:
+        if isinstance(form, tuple) and len(form) == 5 and isinstance(form[2], torch.dtype):
+            tensor = next(tensors).detach()
+            out.append(torch.nn.Parameter(tensor, form[3]) if issubclass(form[4], torch.nn.Parameter) else tensor.requires_grad_(form[3]))
+        else:
+            out.append(form)
+    return out
+
+
+def _changed(prepared, tensors):
+    if prepared.mutated:
+        torch.autograd.graph.increment_version([tensors[place] for place in prepared.mutated])
+
+
+def _put_back(prepared, tensors, contents):
+    changed = [tensors[place] for place in prepared.mutated]
+    if changed:
+        with torch.no_grad(), torch.autograd._unsafe_preserve_version_counter(tuple(changed)):
+            for tensor, content in zip(changed, contents):
+                tensor.copy_(content)
+
+
+def _reach(tensor):
+    if tensor.numel() == 0:
+        return 0, 0
+    span = 1 + sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride()))
+    return tensor.data_ptr(), tensor.data_ptr() + span * tensor.itemsize
+
+
+class _out_of_memory:
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, trace):
+        if kind is MemoryError:
+            raise torch.OutOfMemoryError(str(error)) from None
+
+
+def _why_broken(module):
+    """One line that names the user's line; None where the graph is whole."""
+    reason = getattr(module, "compile_subgraph_reason", None)
+    if reason is None or not reason.graph_break:
+        return None
+    stack = reason.user_stack
+    line = f"{stack[-1].filename}:{stack[-1].lineno}" if stack else "an unknown line"
+    text = str(reason.reason).strip().splitlines()
+    return f"torch.compile breaks the graph at {line} ({text[0] if text else 'no reason given'}); fullgraph=True shows why"

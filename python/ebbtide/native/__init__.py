@@ -1,0 +1,37 @@
+"""Ebbtide's C++ libraries in this process: graphs, plans, the jobs of the command line, the engine. No torch here."""
+
+from . import _core
+from ._core import (
+    AnyBatch,
+    Engine,
+    EstimateResult,
+    Graph,
+    Plan,
+    PlanResult,
+    Pool,
+    Profile,
+    Profiler,
+    SharedArranger,
+    SharedPool,
+    estimate,
+    fit,
+    inspect,
+    pack,
+    plan,
+    replay,
+    share,
+    simulate,
+    version,
+)
+
+
+def library_path() -> str:
+    """Of the library that all of this is in."""
+    return _core.__file__
+
+
+__all__ = [
+    "AnyBatch", "Engine", "EstimateResult", "Graph", "Plan", "PlanResult", "Pool", "Profile", "Profiler",
+    "SharedArranger", "SharedPool", "estimate", "fit", "inspect", "library_path", "pack", "plan", "replay", "share",
+    "simulate", "version",
+]

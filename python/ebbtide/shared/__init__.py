@@ -1,0 +1,1 @@
+"""ebbtide.Shared: several trainings in one pool of memory. Begin reading with shared.py."""

@@ -1,0 +1,48 @@
+"""What a step took, beside what its plan predicted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ..arguments import shown_bytes
+from ..reports import ReportBase, aligned
+
+if TYPE_CHECKING:
+    from .step import Prepared
+
+
+class Report(ReportBase):
+    """Of the last step that a Step has taken."""
+
+    def __init__(self, prepared: Prepared | None) -> None:
+        if prepared is None or prepared.last is None:
+            raise RuntimeError("no step has been taken yet")
+        self._prepared = prepared
+        said, last = prepared.planned.said, {k: v for k, v in prepared.last.items() if k != "step_time_ns"}
+        super().__init__({
+            "policy": said["policy"], "budget_bytes": prepared.step._capacity, "steps": prepared.steps,
+        } | last | {
+            "plain_peak_bytes": said["plain_peak_bytes"], "plain_time_ns": said["plain_time_ns"],
+            "predicted": {name: said[name] for name in (
+                "time_ns", "peak_bytes", "recompute_ns", "wait_for_memory_ns", "wait_for_data_ns", "drain_ns", "copied_out_bytes",
+                "copied_in_bytes") if name in said},
+        })
+
+    def _more_files(self) -> dict[str, Callable[[], str]]:
+        """.trace.json: the last step's timeline for Perfetto; .html: a page of it."""
+        return {".trace.json": self._prepared.engine.trace, ".html": self._prepared.engine.page}
+
+    def __repr__(self) -> str:
+        f, p = self._fields, self._fields["predicted"]
+        rows = [("", "measured", "predicted"), ("budget", shown_bytes(f["budget_bytes"]), "")]
+        rows += [(label, shown_bytes(f[name]), shown_bytes(p.get(name))) for label, name in (
+            ("peak", "peak_bytes"), ("copied to the host", "copied_out_bytes"), ("copied back", "copied_in_bytes"))]
+        rows += [(label, _time(f[name]), _time(p.get(name))) for label, name in (
+            ("step", "time_ns"), ("recomputing", "recompute_ns"), ("waiting for memory", "wait_for_memory_ns"),
+            ("waiting for data", "wait_for_data_ns"), ("waiting at the end", "drain_ns"))]
+        return "\n".join([f"policy {f['policy']}, {f['steps']} steps; without a plan {shown_bytes(f['plain_peak_bytes'])}", *aligned(rows)]) + "\n"
+
+
+def _time(nanoseconds: float | None) -> str:
+    return "" if nanoseconds is None else f"{nanoseconds / 1e6:.2f} ms"

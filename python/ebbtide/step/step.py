@@ -1,0 +1,321 @@
+"""ebbtide.step: one training step as a function, within a budget of device memory, with the numbers of plain PyTorch."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+from torch.utils._pytree import tree_flatten_with_path, tree_unflatten
+
+from .. import native
+from ..arguments import ASSUMED_LINKS, bandwidth, budget_text, device_of
+from ..capture.errors import pointing_to
+from ..capture.step import CapturedStep, CaptureOptions, capture_step
+from ..errors import BudgetError
+from ..native.torch_library import library
+from ..progress import Reporter, counting
+from ..progress import report as report_progress
+from .gradients import Gradients, hook_of
+from .plan import Planned, PlanOptions, make_plan
+from .profile import Profile, profile
+from .report import Report
+from .state import State, StateChanged
+
+if TYPE_CHECKING:
+    from ..shared.shared import Shared
+
+NO_LIMIT = {"cpu": "1000%", "cuda": "110%"}  # the CPU's memory is taken as it is used
+Leaves = Sequence[tuple[Any, Any]]  # of a batch: (path, value), as torch's tree_flatten_with_path gives them
+_MOST_PLANS = 8  # of different shapes, kept at a time
+_MEASURED_RUNS = 3  # of a step on made-up state, which tell the times of its ops in place
+
+
+@dataclasses.dataclass(frozen=True)
+class StepOptions:
+    """How a step is prepared and run; the same names as in ebbtide.step, which says what each means."""
+
+    budget: int | str | None = None  # bytes, a text as "4GiB", a share of the plain peak as "50%"; None: no limit
+    policy: str = "home"
+    link: float | str | None = None  # bytes per second, or a text as "12GB/s"; None: copies are not slowed down
+    device: str | torch.device = "cpu"
+    autocast: torch.dtype | None = None
+    accumulate: int = 1  # batches to an update
+    clip_grad_norm: float | None = None
+    clip_grad_value: float | None = None
+    on_gradients: Callable[[list[torch.Tensor]], object] | None = None
+    swap_state: bool = False  # parameters and optimizer state may leave the pool too
+    measure: bool | Literal["again"] = True
+    pinned_limit: int | None = None  # bytes of the host; None: as many as copies need
+    progress: Reporter = report_progress
+
+
+class Step:
+    """Call it with a batch: it trains one step and returns the loss. See ebbtide.step."""
+
+    def __init__(self, model: torch.nn.Module, loss_fn: Callable[..., torch.Tensor] | None,
+                 optimizer: torch.optim.Optimizer, example_batch: Any, options: StepOptions) -> None:
+        self._device = device_of(options.device)
+        if optimizer is None:
+            raise ValueError("optimizer None: expected one of torch.optim's")
+        accumulate = options.accumulate
+        if isinstance(accumulate, bool) or not isinstance(accumulate, int) or accumulate < 1:
+            raise ValueError(f"accumulate {accumulate!r}: expected a number of batches from 1 on")
+        self._options = options
+        self._accumulate, self._collected = accumulate, 0
+        self._totals: dict[Any, torch.Tensor] = {}  # sums of gradients, by parameter
+        self._hook = hook_of(options.clip_grad_norm, options.clip_grad_value, options.on_gradients)
+        self._model = getattr(model, "_orig_mod", model)
+        self._loss_fn, self._optimizer = loss_fn, optimizer
+        self._link, self._pinned_limit = bandwidth(options.link), -1 if options.pinned_limit is None else options.pinned_limit
+        self._budget = budget_text(NO_LIMIT[self._device[:4]] if options.budget is None else options.budget)
+        self._pool: native.Pool | None = None  # memory, while there is any
+        self._capacity: int | None = None  # its size, once it is known
+        self._lent_to: Shared | None = None
+        self._plans: OrderedDict[Any, Prepared] = OrderedDict()
+        self._current: Prepared | None = None
+        self._example = example_batch
+        self._is_dict = isinstance(example_batch, Mapping)
+        self._is_tuple = isinstance(example_batch, (tuple, list))
+        # The step with the update first: it takes more, and the pool is made for it.
+        for self._collected in sorted({accumulate - 1, 0}, reverse=True):
+            self._prepare(example_batch)
+
+    def __call__(self, *batch: Any, **named: Any) -> torch.Tensor:
+        if self._lent_to is not None:
+            raise RuntimeError("the step is one of an ebbtide.Shared, which runs it; close that first")
+        given = self._batch_of(batch, named)
+        leaves, shape = tree_flatten_with_path(given)
+        key, prepared = self._prepared_for(given, leaves, shape)
+        try:
+            loss = self._run(prepared, leaves)
+        except StateChanged:
+            self._forget(key)
+            loss = self._run(self._prepare(given), leaves)
+        self._collected = (self._collected + 1) % self._accumulate
+        return loss
+
+    def _prepared_for(self, batch: Any, leaves: Leaves, shape: Any) -> tuple[Hashable, Prepared]:
+        """The plan for batches of this form, which is made if need be, and its key."""
+        key = self._key(leaves, shape)
+        prepared = self._plans.get(key)
+        if prepared is not None and not prepared.still_fits():
+            self._forget(key)
+            prepared = None
+        if prepared is None:
+            prepared = self._prepare(batch)
+        self._plans.move_to_end(key)
+        return key, prepared
+
+    def _applies(self) -> bool:
+        """Whether the next batch is the last before an update."""
+        return self._collected == self._accumulate - 1
+
+    def report(self) -> Report:
+        """What the last step took, and what was predicted."""
+        return Report(self._current)
+
+    def close(self) -> None:
+        """Moves parameters, buffers and optimizer state out of the pool. The next step moves them back."""
+        if self._current is not None:
+            self._current.engine.move_out()
+            self._current = None
+
+    def _lend(self, borrower: Shared | None) -> None:
+        """The state is the user's memory, and the pool is given back, until `borrower` is None again."""
+        self.close()
+        for prepared in self._plans.values():
+            prepared.let_go()
+        self._pool, self._lent_to = None, borrower
+
+    def own_pool(self) -> native.Pool:
+        """Memory of the budget's size for this step alone, which is made if need be."""
+        if self._pool is None:
+            assert self._capacity is not None  # the first plan has said it
+            self._pool = make_pool(self._capacity, self._device, self._link, self._pinned_limit)
+        return self._pool
+
+    def _run(self, prepared: Prepared, leaves: Leaves) -> torch.Tensor:
+        if self._current is not prepared:
+            if self._current is not None:
+                self._current.engine.move_out()
+            self._current = prepared
+        return prepared.run(tensors_of(leaves))
+
+    def _batch_of(self, batch: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        if named:
+            if batch or not self._is_dict:
+                raise TypeError("expected the batch as the example was: a dict's entries by name, all else in order")
+            return named
+        if self._is_tuple and not (len(batch) == 1 and isinstance(batch[0], (tuple, list))):
+            return batch
+        if len(batch) != 1:
+            raise TypeError(f"expected one batch, found {len(batch)} arguments")
+        return dict(batch[0]) if self._is_dict else tuple(batch[0]) if self._is_tuple else batch[0]
+
+    def _key(self, leaves: Leaves, shape: Any) -> Hashable:
+        forms = [(tuple(x.shape), x.stride(), x.dtype, x.device, x.requires_grad) if isinstance(x, torch.Tensor) else x for _, x in leaves]
+        modes = tuple(module.training for module in self._model.modules())
+        frozen = tuple(p.requires_grad for p in self._model.parameters())
+        return self._applies(), repr(shape), tuple(forms), modes, frozen
+
+    def _forget(self, key: Hashable) -> None:
+        prepared = self._plans.pop(key)
+        if prepared is self._current:
+            self.close()
+
+    def _plan(self, graph: dict[str, Any], budget: int | str) -> Planned:
+        return make_plan(graph, PlanOptions(budget=budget, policy=self._options.policy, swap_state=self._options.swap_state,
+                                            link=self._link or ASSUMED_LINKS[self._device[:4]]))
+
+    def _prepare(self, batch: Any) -> Prepared:
+        if isinstance(batch, Mapping):
+            batch = dict(batch)
+        leaves, shape = tree_flatten_with_path(batch)
+        key = self._key(leaves, shape)
+        # Of its tensors the capture needs the form alone, and not the storages that they are parts of.
+        hollow = tree_unflatten([_hollow(leaf, self._device) for _, leaf in leaves], shape)
+        note = self._options.progress
+        note(f"capturing {type(self._model).__name__}")
+        with pointing_to("torch.compile(model, backend='ebbtide'), for parts of the code and any optimizer,",
+                         "`with ebbtide.budget(...)`, for any eager code,"):
+            captured = capture_step(
+                self._model, self._loss_fn, self._optimizer, hollow, CaptureOptions(
+                    device=self._device, autocast=self._options.autocast,
+                    around=lambda update: Gradients(update, self._accumulate > 1, self._applies(), self._hook)))
+        measured = None
+        if self._options.measure:
+            measured = profile(captured.graph, counting(note, "measuring ops"), again=self._options.measure == "again",
+                               device=self._device)
+        graph = measured.graph if measured else captured.graph
+        budget = self._budget if self._capacity is None else self._capacity
+        note("planning")
+        planned = self._plan(graph, budget)
+        if self._capacity is None:
+            self._capacity = planned.said["budget_bytes"]
+        if measured and not measured.in_place and self._lent_to is None:
+            note("measuring ops in place")
+            self.close()  # the pool is needed for it
+            times = make_engine(planned, measured, self.own_pool()).measure_ops(_MEASURED_RUNS, self._device == "cpu" and torch.get_num_threads() == 1)
+            if times is not None:
+                measured.set_times_in_place(times)
+                with contextlib.suppress(BudgetError):  # what is found at the limit depends on times; the first plan works
+                    planned = self._plan(graph, self._capacity)
+        prepared = Prepared(self, captured, graph, measured, planned, leaves)
+        note("")
+        self._plans[key] = prepared
+        while len(self._plans) > _MOST_PLANS:
+            self._forget(next(iter(self._plans)))
+        return prepared
+
+
+class Prepared:
+    """A step for one form of batch: its plan, and where it runs alone."""
+
+    def __init__(self, step: Step, captured: CapturedStep, graph: dict[str, Any], measured: Profile | None, planned: Planned,
+                 leaves: Leaves) -> None:
+        self.step, self.captured, self.graph, self.measured, self.planned = step, captured, graph, measured, planned
+        self.steps = 0
+        self.last: dict[str, Any] | None = None  # what the engine said of the last step
+        by_name = {source.name: storage for storage, source in captured.sources.items() if source.kind == "input"}
+        self.inputs: list[int] = [by_name[_name(path)] for path, leaf in leaves if isinstance(leaf, torch.Tensor)]
+        self.changed: set[int] = {graph["tensors"][t]["storage"] for op in graph["ops"] for t in op.get("mutated", ())} & set(self.inputs)
+        self.loss: dict[str, Any] = graph["tensors"][graph["outputs"][0]]
+        self._alone: Execution | None = None
+        if step._lent_to is None:
+            self.alone()
+
+    def alone(self) -> Execution:
+        """On the step's own pool."""
+        if self._alone is None:
+            pool = self.step.own_pool()
+            self._alone = Execution(self, make_engine(self.planned, self.measured, pool), pool.device)
+        return self._alone
+
+    def let_go(self) -> None:
+        """Of the step's own pool."""
+        self._alone = None
+
+    @property
+    def engine(self) -> native.Engine:
+        return self.alone().engine
+
+    def still_fits(self) -> bool:
+        """Whether the update is still the one that was captured."""
+        return self.captured.update.still_fits()
+
+    def run(self, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
+        return self.alone().run(tensors)
+
+
+class Execution:
+    """A prepared step on an engine."""
+
+    def __init__(self, prepared: Prepared, engine: native.Engine, device: str) -> None:
+        self.prepared, self.engine, self.device = prepared, engine, device
+        step = prepared.step
+        self.state = State(step._model, step._optimizer, step._totals, prepared.captured, device)
+
+    def move_in(self) -> None:
+        """State goes to where the engine has it, unless it is there."""
+        self.state.attach(self.engine)
+        if self.engine.move_in() and self.device != "cpu":
+            torch.cuda.empty_cache()  # what was moved has left its memory to torch
+
+    def run(self, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
+        """One step on the tensors of a batch. Returns the loss; where it raises, nothing has changed."""
+        self.move_in()
+        prepared = self.prepared
+        update, form = prepared.captured.update, prepared.loss
+        inputs = [(s, 0, t.data_ptr(), _span(t)) for s, t in zip(prepared.inputs, tensors)]
+        loss = torch.empty(form["shape"], dtype=getattr(torch, form["dtype"]), device=self.device)
+        outputs = [(form["storage"], form.get("offset", 0) * loss.itemsize, loss.data_ptr(), loss.nbytes)]
+        outputs += [span for span in inputs if span[0] in prepared.changed]
+        try:
+            prepared.last = self.engine.step(update.scalar_values(), inputs, outputs)
+        except MemoryError as error:
+            raise torch.OutOfMemoryError(f"{error}; the step has changed nothing") from None
+        prepared.steps += 1
+        self.state.step_taken(update)
+        return loss
+
+
+def tensors_of(leaves: Leaves) -> list[torch.Tensor]:
+    return [leaf.resolve_conj().resolve_neg() for _, leaf in leaves if isinstance(leaf, torch.Tensor)]
+
+
+def make_pool(size: int, device: str, link: int | None = None, pinned_limit: int = -1) -> native.Pool:
+    """Memory for steps to run in. `link`: bytes per second, on the CPU."""
+    if device != "cpu":
+        return native.Pool.cuda(size, torch.device(device).index, pinned_limit)
+    return native.Pool(size, float(link or 0), float(link or 0))
+
+
+def make_engine(planned: Planned, measured: Profile | None, pool: native.Pool) -> native.Engine:
+    engine = native.Engine(planned.graph, planned.plan, library(pool.device.partition(":")[0]), pool)
+    for op, requests in enumerate(measured.requests if measured else ()):
+        if requests:
+            engine.set_requests(op, requests)
+    return engine
+
+
+def _name(path: Sequence[Any]) -> str:
+    return ".".join(["batch", *(str(getattr(k, "key", getattr(k, "idx", k))) for k in path)])
+
+
+def _hollow(leaf: Any, device: str) -> Any:
+    if not isinstance(leaf, torch.Tensor):
+        return leaf
+    if leaf.device.type not in ("cpu", "meta") and str(leaf.device) != device:
+        raise ValueError(f"the batch is on {leaf.device}; expected {device}")
+    return torch.empty_strided(leaf.shape, leaf.stride(), dtype=leaf.dtype, device="meta").requires_grad_(leaf.requires_grad)
+
+
+def _span(tensor: torch.Tensor) -> int:
+    """Bytes from its first element to its last."""
+    if tensor.numel() == 0:
+        return 0
+    return (1 + sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride()))) * tensor.itemsize

@@ -1,0 +1,72 @@
+// How much GPU memory a training takes, and the largest batch where that is too much.
+#include "jobs/estimate.h"
+
+#include "jobs/largest_batch.h"
+#include "jobs/peak.h"
+
+namespace ebbtide::jobs {
+namespace {
+
+constexpr std::size_t kTensorsListed = 10;
+
+std::vector<std::string> NotesOn(const TrainingGraph& graph) {
+  const auto device = graph.meta.find("device");
+  if (device == graph.meta.end() || device->second.starts_with("cuda")) return {};
+  return {fmt::format("the graph has the kernels of {}; those of CUDA may save and need other things", device->second)};
+}
+
+// A graph that has captures at other batches beside it can be estimated at any.
+Result<std::shared_ptr<const TrainingGraph>> LoadAtBatch(const ModelRequest& request, const JobContext& context) {
+  if (!request.HasOthers()) return LoadModel(request, context);
+  EBB_ASSIGN_OR_RETURN(const AnyBatchModel model, AnyBatchModel::Open(request, context));
+  EBB_ASSIGN_OR_RETURN(TrainingGraph graph,
+                       model.At(request.Gave("--batch-size") ? request.options.batch_size : *model.captured_batch()));
+  return std::make_shared<const TrainingGraph>(std::move(graph));
+}
+
+// A model that cannot be made for other batches (an .onnx with a fixed one) has no largest; only a search that was
+// stopped fails.
+Result<std::optional<std::int64_t>> LargestBatchOf(const ModelRequest& request, const estimate::Options& options,
+                                                   const JobContext& context) {
+  if (!AnyBatchModel::IsPossible(request)) return std::nullopt;
+  const auto model = AnyBatchModel::Open(request, context);
+  EBB_RETURN_IF_ERROR(context.CheckStop());
+  if (!model) return std::nullopt;
+  context.Tell({.phase = "largest batch", .share = 0, .note = {}});
+  const auto batch = FindLargestBatch(*model, options, context);
+  if (!batch && batch.error().kind == ErrorKind::kStopped) return tl::unexpected<Error>(batch.error());
+  return batch ? std::optional(*batch) : std::nullopt;
+}
+
+}  // namespace
+
+Result<EstimateResult> Estimate(const EstimateRequest& request, const JobContext& context) {
+  EBB_ASSIGN_OR_RETURN(const Training training, ParseTraining(request.training, request.model));
+  ModelRequest model = request.model;
+  model.options.framework = training.framework;
+  EstimateResult out;
+  out.model = model.model;
+  out.options = training.options;
+  out.options.keep_timeline = true;
+  if (request.profile) {
+    out.options.gpu = *request.profile;
+  } else {
+    EBB_ASSIGN_OR_RETURN(out.options.gpu, FindProfile(request.gpu));
+  }
+  EBB_ASSIGN_OR_RETURN(out.graph, LoadAtBatch(model, context));
+  EBB_RETURN_IF_ERROR(context.CheckStop());
+  out.estimate = estimate::EstimateTraining(*out.graph, out.options);
+  out.safe = estimate::SafeTotal(out.estimate, *out.graph);
+  out.breakdown = BreakdownOf(out.estimate);
+  out.largest_first = LargestFirst(out.breakdown);
+  out.largest_at_peak = TensorsAtPeak(out.estimate, *out.graph, kTensorsListed);
+  out.reserved_before_training = ReservedBeforeTraining(out.estimate.timeline);
+  out.lacks = out.estimate.fits ? 0 : LackOf(out.estimate);
+  out.notes = NotesOn(*out.graph);
+  if (!out.estimate.fits) {
+    EBB_ASSIGN_OR_RETURN(out.largest_batch, LargestBatchOf(model, out.options, context));
+  }
+  return out;
+}
+
+}  // namespace ebbtide::jobs

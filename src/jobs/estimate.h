@@ -1,0 +1,63 @@
+// How much GPU memory a training takes: the question of `ebbtide estimate`, and its answer.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "device/profile.h"
+#include "estimate/estimate.h"
+#include "estimate/safety.h"
+#include "graph/graph.h"
+#include "jobs/model.h"
+#include "jobs/training.h"
+
+namespace ebbtide::jobs {
+
+struct EstimateRequest {
+  ModelRequest model;  // of CUDA's kernels: options.device is model::Device::kCuda
+  TrainingRequest training = {};
+  std::string gpu = "a100-40gb";              // a name, or the path of a profile
+  std::optional<DeviceProfile> profile = {};  // in place of `gpu`
+};
+
+// A part of the total when most is allocated: names of torch's MemTracker, and workspace, fragmentation, reservation,
+// context.
+struct Contribution {
+  std::string name;
+  Bytes bytes = 0;
+};
+
+// A request that lives when most is allocated.
+struct TensorAtPeak {
+  Bytes bytes = 0;
+  std::string category;
+  std::string name;  // of a parameter, buffer or input; may be empty
+  std::string made_by, layer;
+  std::string dtype;
+  Dims shape;  // of the first tensor on the storage; empty for scratch memory
+};
+
+struct EstimateResult {
+  std::string model;  // MODEL as it was asked for
+  std::shared_ptr<const TrainingGraph> graph;
+  estimate::Options options;    // what it was made with, the GPU among it
+  estimate::Estimate estimate;  // with its timeline
+  estimate::SafeFigure safe;
+  std::vector<Contribution> breakdown;        // the bytes sum up to the total
+  std::vector<Contribution> largest_first;    // the same by size
+  std::vector<TensorAtPeak> largest_at_peak;  // ten at most, largest first
+  Bytes reserved_before_training = 0;         // by the model, and by state that its optimizer makes early
+  Bytes lacks = 0;                            // what the device would have to have more; 0: it fits
+  std::optional<std::int64_t> largest_batch;  // of a job that does not fit, where it can be told; 0: none fits
+  std::vector<std::string> notes;             // what the figures do not cover
+};
+
+Result<EstimateResult> Estimate(const EstimateRequest& request, const JobContext& context);
+
+// The names of the breakdown.
+const char* CategoryName(estimate::Category category);
+
+}  // namespace ebbtide::jobs

@@ -1,0 +1,225 @@
+// Loads MODELs, and tells which options each kind of them takes.
+#include "jobs/model.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "base/nearest.h"
+#include "graph/json.h"
+#include "model/source.h"
+#include "model/update_rules.h"
+
+namespace ebbtide::jobs {
+namespace {
+
+using model::ModelSource;
+
+// Of the batches that make up an update, every later one takes what the second does; two more are for the layout.
+constexpr std::int64_t kMostPasses = 4;
+
+// ---- Which options there are, by what they choose
+constexpr std::string_view kBatch = "--batch-size", kWidths = "--widths", kElementwise = "--assume-elementwise",
+                           kOptimizer = "--optimizer";
+constexpr std::array kShapes = {
+    kBatch,     std::string_view("--image-size"), std::string_view("--seq-len"), std::string_view("--classes"), kWidths,
+    kOptimizer, std::string_view("--device")};
+constexpr std::array<std::string_view, 7> kStep = {"--inference",    "--autocast",   "--freeze",    "--lora",
+                                                   "--lora-targets", "--accumulate", "--checkpoint"};
+constexpr std::array<std::string_view, 2> kLora = {"--lora", "--lora-targets"};
+constexpr std::array<std::string_view, 3> kTrainingOnly = {"--freeze", "--accumulate", "--checkpoint"};
+
+template <class Flags>
+Status Refuse(const ModelRequest& request, const Flags& flags, std::string_view why) {
+  for (const std::string_view flag : flags) {
+    if (request.Gave(std::string(flag))) return Fail("{}: of no use with {}, {}", flag, request.model, why);
+  }
+  return {};
+}
+Status Refuse(const ModelRequest& request, std::string_view flag, std::string_view why) {
+  return Refuse(request, std::array{flag}, why);
+}
+
+Status CheckScript(const ModelRequest& request) {
+  EBB_RETURN_IF_ERROR(Refuse(request, kWidths, "a function that makes its own layers"));
+  EBB_RETURN_IF_ERROR(Refuse(request, kElementwise, "whose operators PyTorch knows"));
+  return Refuse(request, kStep, "a function that makes its own step");
+}
+
+Status CheckFixed(const ModelRequest& request, std::string_view why, bool batch_is_free) {
+  for (const std::string_view flag : kShapes) {
+    if (batch_is_free && flag == kBatch) continue;
+    EBB_RETURN_IF_ERROR(Refuse(request, flag, why));
+  }
+  return Refuse(request, kStep, why);
+}
+
+Status CheckStep(const ModelRequest& request) {
+  const model::ModelOptions& options = request.options;
+  if (options.inference && request.Gave(std::string(kOptimizer))) {
+    return Fail("--optimizer: of no use with --inference, which updates nothing");
+  }
+  if (!options.lora_targets.empty() && !options.lora) {
+    return Fail("--lora-targets: expected --lora, the rank of the adapters, beside it");
+  }
+  if (!options.inference) return {};
+  for (const std::string_view flag : kTrainingOnly) {
+    if (request.Gave(std::string(flag))) {
+      return Fail("{}: of no use with --inference, which trains nothing", flag);
+    }
+  }
+  return {};
+}
+
+bool IsFixed(const ModelRequest& request) { return model::IsFixed(SourceOf(request)); }
+
+// The captures that tell all other batches, MODEL's own first.
+Result<std::vector<TrainingGraph>> ReadCaptures(const ModelRequest& request) {
+  std::vector<TrainingGraph> graphs;
+  const auto read = [&](const std::string& file) -> Status {
+    EBB_ASSIGN_OR_RETURN(TrainingGraph graph, ReadGraph(file));
+    graphs.push_back(std::move(graph));
+    return {};
+  };
+  if (request.graph) {
+    graphs.push_back(*request.graph);
+  } else {
+    EBB_RETURN_IF_ERROR(read(request.model));
+  }
+  for (const std::string& file : request.other_batches) EBB_RETURN_IF_ERROR(read(file));
+  for (const auto& graph : request.other_graphs) graphs.push_back(*graph);
+  return graphs;
+}
+
+Result<Capturer*> CapturerOf(const ModelRequest& request, const JobContext& context) {
+  if (context.capturer == nullptr) {
+    return FailAs(ErrorKind::kCapture, "{}: a function of a script is captured first (ebbtide capture)", request.model);
+  }
+  return context.capturer;
+}
+
+}  // namespace
+
+ModelSource SourceOf(const ModelRequest& request) {
+  return request.graph ? ModelSource::kGraph : model::SourceOf(request.model);
+}
+
+Status CheckNamed(const ModelRequest& request) {
+  if (request.model.empty() && request.graph == nullptr) return Fail("expected a MODEL (see ebbtide models)");
+  return {};
+}
+
+Status CheckOptimizer(const std::string& name) {
+  std::vector<std::string> names = model::OptimizerNames();
+  names.push_back("none");
+  if (std::ranges::find(names, name) != names.end()) return {};
+  return Fail("--optimizer: expected {}; found {}{}", JoinWithOr(names), name, DidYouMean(name, names));
+}
+
+Status CheckModel(const ModelRequest& request) {
+  EBB_RETURN_IF_ERROR(CheckNamed(request));
+  switch (SourceOf(request)) {
+    case ModelSource::kScript: return CheckScript(request);
+    case ModelSource::kGraph:
+    case ModelSource::kLayers:
+      EBB_RETURN_IF_ERROR(CheckFixed(request, "a graph whose shapes and optimizer are fixed", false));
+      EBB_RETURN_IF_ERROR(Refuse(request, kElementwise, "a graph whose shapes and optimizer are fixed"));
+      break;
+    case ModelSource::kOnnx:
+    case ModelSource::kMxnet:
+    case ModelSource::kTensorflow:
+      EBB_RETURN_IF_ERROR(Refuse(request, kWidths, "which has its own layers"));
+      EBB_RETURN_IF_ERROR(Refuse(request, kLora, "whose linear layers have no names of their own"));
+      break;
+    case ModelSource::kBuiltIn:
+    case ModelSource::kUnknownFile:
+      EBB_RETURN_IF_ERROR(Refuse(request, kElementwise, "whose operators are all known"));
+      break;
+  }
+  EBB_RETURN_IF_ERROR(CheckOptimizer(request.options.optimizer));
+  return CheckStep(request);
+}
+
+namespace {
+
+Status CheckRequest(const ModelRequest& request) {
+  EBB_RETURN_IF_ERROR(CheckModel(request));
+  return model::CheckFramework(request.model, SourceOf(request), request.options.framework);
+}
+
+// Of a MODEL that is not in memory yet.
+Result<TrainingGraph> MakeGraph(const ModelRequest& request, const JobContext& context) {
+  EBB_RETURN_IF_ERROR(CheckRequest(request));
+  if (SourceOf(request) != ModelSource::kScript) return model::LoadModel(request.model, request.options);
+  EBB_ASSIGN_OR_RETURN(Capturer* const capturer, CapturerOf(request, context));
+  return capturer->Capture(request);
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const TrainingGraph>> LoadModel(const ModelRequest& request, const JobContext& context) {
+  if (request.graph) {
+    EBB_RETURN_IF_ERROR(CheckRequest(request));
+    return request.graph;
+  }
+  EBB_ASSIGN_OR_RETURN(TrainingGraph graph, MakeGraph(request, context));
+  return std::make_shared<const TrainingGraph>(std::move(graph));
+}
+
+bool AnyBatchModel::IsPossible(const ModelRequest& request) { return !IsFixed(request) || request.HasOthers(); }
+
+Result<AnyBatchModel> AnyBatchModel::Open(const ModelRequest& request, const JobContext& context) {
+  AnyBatchModel any(request, context);
+  if (request.HasOthers() && !IsFixed(request)) {
+    return Fail("--other-batch: of no use with {}, which can be made for any batch", request.model);
+  }
+  if (!IsPossible(request)) {
+    return Fail("{}: expected --other-batch FILE, a capture of the same step at another batch", request.model);
+  }
+  if (IsFixed(request)) {
+    EBB_RETURN_IF_ERROR(CheckFixed(request, "a graph whose optimizer and shapes are fixed", true));
+    EBB_ASSIGN_OR_RETURN(const std::vector<TrainingGraph> graphs, ReadCaptures(request));
+    EBB_RETURN_IF_ERROR(any.Combine(graphs, request.other_batches));
+  } else if (SourceOf(request) == ModelSource::kScript) {
+    EBB_RETURN_IF_ERROR(CheckScript(request));
+    EBB_ASSIGN_OR_RETURN(Capturer* const capturer, CapturerOf(request, context));
+    EBB_ASSIGN_OR_RETURN(const std::vector<TrainingGraph> graphs, capturer->CaptureBatches(request));
+    if (const Status combined = any.Combine(graphs, {}); !combined) return Within(request.model, combined.error());
+  }
+  return any;
+}
+
+// `names`: of the graphs behind the first, as far as they have any that would help a reader.
+Status AnyBatchModel::Combine(const std::vector<TrainingGraph>& graphs, const std::vector<std::string>& names) {
+  const auto place = [&](std::size_t graph, const Error& error) {
+    return graph > names.size() ? tl::unexpected<Error>(error) : Within(names[graph - 1], error);
+  };
+  auto made = model::AnyBatch::Make(graphs.at(0), graphs.at(1));
+  if (!made) return place(1, made.error());
+  for (std::size_t i = 2; i < graphs.size(); ++i) {
+    if (const Status confirmed = made->Confirm(graphs[i]); !confirmed) return place(i, confirmed.error());
+  }
+  captured_ = *std::move(made);
+  return {};
+}
+
+Result<TrainingGraph> AnyBatchModel::At(std::int64_t batch) const {
+  if (captured_) {
+    auto graph = captured_->At(batch);
+    if (!graph) return Within(request_.model, graph.error());
+    return graph;
+  }
+  ModelRequest of_batch = request_;
+  of_batch.options.batch_size = batch;
+  of_batch.options.accumulate = passes();
+  return MakeGraph(of_batch, context_);
+}
+
+std::int64_t AnyBatchModel::passes() const { return std::min(request_.options.accumulate, kMostPasses); }
+
+std::optional<std::int64_t> AnyBatchModel::captured_batch() const {
+  if (!captured_) return std::nullopt;
+  return captured_->first_batch();
+}
+
+}  // namespace ebbtide::jobs

@@ -1,0 +1,33 @@
+// How a training is run, as the command line and Python say it: its framework, its loop and its allocator.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "estimate/estimate.h"
+#include "jobs/model.h"
+
+namespace ebbtide::jobs {
+
+// Names and numbers as they were given; ParseTraining says which there are.
+struct TrainingRequest {
+  std::string framework = {};         // "pytorch", "pytorch-2.6", "mxnet", ...; empty: that of the file, else pytorch
+  std::string zero_grad = "start";    // where the loop drops gradients
+  std::int64_t iterations = 3;        // to go through
+  std::string alloc_conf = {};        // as in PYTORCH_ALLOC_CONF
+  std::string pool = {};              // of MXNet and TensorFlow; empty: their default
+  std::string cublas_workspace = {};  // empty: as the framework has it
+};
+
+struct Training {
+  Framework framework = Framework::kPytorch;  // goes into the options of the model
+  estimate::Options options;                  // all but the GPU
+};
+
+// Fails where a name is not known, where two contradict each other, and where the framework is not that of the file.
+Result<Training> ParseTraining(const TrainingRequest& request, const ModelRequest& model);
+
+// "start", ...: the words of TrainingRequest::zero_grad.
+const char* Name(estimate::ZeroGrad place);
+
+}  // namespace ebbtide::jobs

@@ -1,0 +1,238 @@
+// Runs a step op by op: what each op needs is brought or made again first, and goes when nobody wants it any more.
+#include "plan/search/driver.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace ebbtide::plan {
+
+namespace {
+
+// Between two questions whether the answer is still wanted.
+constexpr std::size_t kOpsPerQuestion = 8;
+
+}  // namespace
+
+Driver::Driver(const Problem& problem, bool record, Freeing freeing)
+    : problem_(problem),
+      workload_(*problem.workload),
+      machine_(*problem.workload, problem.link, record),
+      freeing_(freeing),
+      most_steps_(8 * problem.workload->ops() + 64),
+      next_use_place_(workload_.storages(), 0),
+      locks_(workload_.storages(), 0),
+      is_idle_(workload_.storages(), false) {
+  if (freeing == Freeing::kLastUse) return;
+  IdVector<OpId, std::vector<StorageId>> lists(workload_.ops());
+  for (const StorageId s : workload_.storage_ids()) {
+    if (workload_.last_reference[s].valid()) lists[workload_.last_reference[s]].push_back(s);
+  }
+  for (const auto& list : lists) dereferenced_.Add(list);
+}
+
+bool Driver::Run() {
+  for (const StorageId s : workload_.storage_ids()) {
+    if (!IsMovableState(problem_, s) || !NextUse(s).valid()) continue;
+    is_idle_[s] = true;
+    BecomeIdle(s);
+  }
+  for (next_op_ = OpId(0); next_op_ < workload_.time.end_id(); ++next_op_) {
+    BeforeOp(next_op_);
+    if (!Require(next_op_) || !RunOnce(next_op_, false)) return false;
+    Release(next_op_);
+    AfterOp(next_op_);
+    if (next_op_.index() % kOpsPerQuestion == 0 && IsCancelled(problem_)) return false;
+    if (machine_.now() > time_limit_ || machine_.host_peak() > problem_.limits.host) return false;
+  }
+  return true;
+}
+
+// ---- What ops need
+
+bool Driver::Require(OpId op) {
+  const auto needs = workload_.needs[op];
+  for (const StorageId s : needs) {
+    if (machine_.OnDevice(s)) Lock(s);
+  }
+  for (const StorageId s : needs) {
+    if (locks_[s] > 0 || !machine_.OnHost(s)) continue;
+    if (!Fetch(s)) return false;
+    Lock(s);
+  }
+  for (const StorageId s : needs) {
+    if (locks_[s] > 0) continue;
+    // Making another again may have brought it along.
+    if (machine_.OnDevice(s)) {
+      Lock(s);
+    } else if (!Remake(s)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+void Driver::Lock(StorageId s) {
+  ++locks_[s];
+  if (!is_idle_[s]) return;
+  is_idle_[s] = false;
+  EndIdle(s);
+}
+
+OpId Driver::NextWish(StorageId s) const {
+  OpId next = NextUse(s);
+  if (workload_.IsState(s)) return next;
+  for (const StorageId other : problem_.neighbours[s]) {
+    if (workload_.born[other] <= workload_.born[s] || machine_.OnDevice(other) || machine_.OnHost(other)) continue;
+    if (workload_.born[other] < next_op_)
+      next = std::min(next, NextUse(other), [](OpId a, OpId b) { return NoneLast(a) < NoneLast(b); });
+  }
+  return next;
+}
+
+// Where nobody holds it any more it is idle, or gone if no op of the graph wants it.
+void Driver::Unlock(StorageId s) {
+  if (--locks_[s] > 0) return;
+  // Without knowledge of what comes, what was made again for another's sake waits to be evicted.
+  const bool is_unknown = freeing_ == Freeing::kLastReference && !stack_.empty() && !workload_.outlives[s];
+  // What was made again on the way to something may be on the way to something else.
+  const bool is_on_the_way =
+      freeing_ == Freeing::kLastUse && !stack_.empty() && !workload_.outlives[s] && NextWish(s).valid();
+  if (NextUse(s).valid() || IsReferenced(s) || is_unknown || is_on_the_way) {
+    is_idle_[s] = true;
+    BecomeIdle(s);
+  } else if (!workload_.outlives[s]) {
+    machine_.Drop(s, sim::End::kFree);
+    BecomeGone(s);
+  }
+}
+
+void Driver::Release(OpId op) {
+  for (const StorageId s : workload_.needs[op]) ++next_use_place_[s];
+  for (const StorageId s : workload_.births[op]) {
+    ++next_use_place_[s];
+    Lock(s);
+  }
+  for (const StorageId s : workload_.needs[op]) Unlock(s);
+  for (const StorageId s : workload_.births[op]) Unlock(s);
+  if (freeing_ == Freeing::kLastUse) return;
+  for (const StorageId s : dereferenced_[op]) {
+    if (!is_idle_[s]) continue;
+    is_idle_[s] = false;
+    EndIdle(s);
+    machine_.Drop(s, sim::End::kFree);
+    BecomeGone(s);
+  }
+}
+
+bool Driver::Fetch(StorageId s) {
+  if (!MakeRoom(workload_.bytes[s])) return false;
+  BringBack(s);
+  return true;
+}
+
+void Driver::BringBack(StorageId s) {
+  machine_.BeginCopyIn(s, NextUse(s));
+  peak_ = std::max(peak_, machine_.used());
+  ComeBack(s);
+  is_idle_[s] = true;
+  BecomeIdle(s);
+}
+
+std::span<const OpId> Driver::RecipeSoFar(StorageId s) const {
+  const auto recipe = workload_.recipe[s];
+  return {recipe.begin(), std::ranges::lower_bound(recipe, next_op_)};
+}
+
+// Runs the storage's recipe again, and before it those of inputs that are not there. The storage is locked once then.
+bool Driver::Remake(StorageId target) {
+  stack_.push_back({target});
+  while (true) {
+    const StorageId made = stack_.back().storage;
+    const auto recipe = RecipeSoFar(made);
+    if (recipe.empty() || !problem_.limits.may_recompute) return false;
+    if (stack_.back().recipe_place == recipe.size()) {
+      stack_.pop_back();
+      if (stack_.empty()) return true;
+      ++stack_.back().need_place;  // the lock on it is the waiting op's
+      continue;
+    }
+    const OpId op = recipe[stack_.back().recipe_place];
+    const auto needs = workload_.needs[op];
+    bool waits = false;
+    for (std::uint32_t& place = stack_.back().need_place; place < needs.size(); ++place) {
+      const StorageId s = needs[place];
+      if (s == made) continue;
+      if (!machine_.OnDevice(s)) {
+        if (!machine_.OnHost(s)) {
+          waits = true;
+          break;
+        }
+        if (!Fetch(s)) return false;
+      }
+      Lock(s);
+    }
+    if (waits) {
+      stack_.push_back({needs[stack_.back().need_place]});
+      continue;
+    }
+    if (!RunOnce(op, true)) return false;
+    for (const StorageId s : needs) {
+      if (s != made) Unlock(s);
+    }
+    if (stack_.back().recipe_place == 0) {
+      Lock(made);
+      EndGone(made);
+      ComeBack(made);
+    }
+    ++stack_.back().recipe_place;
+    stack_.back().need_place = 0;
+  }
+}
+
+bool Driver::RunOnce(OpId op, bool again) {
+  if (machine_.steps() >= most_steps_) return false;
+  const Bytes room = machine_.RoomFor(op, again);
+  if (!MakeRoom(room)) return false;
+  peak_ = std::max(peak_, machine_.used() + room);
+  if (!again) {
+    machine_.Run(op, false);
+    return true;
+  }
+  also_made_.clear();
+  for (const StorageId s : workload_.births[op]) {
+    if (s != stack_.back().storage && !machine_.OnDevice(s)) also_made_.push_back(s);
+  }
+  machine_.Run(op, true);
+  // What else the op makes is kept if it is wanted and complete as it is.
+  for (const StorageId s : also_made_) {
+    if (RecipeSoFar(s).size() == 1 && NextUse(s).valid() && !machine_.OnHost(s)) {
+      EndGone(s);
+      ComeBack(s);
+      is_idle_[s] = true;
+      BecomeIdle(s);
+    } else {
+      machine_.Drop(s, sim::End::kDrop);
+    }
+  }
+  return true;
+}
+
+// ---- What leaves
+
+void Driver::Forget(StorageId s) {
+  assert(is_idle_[s]);
+  is_idle_[s] = false;
+  EndIdle(s);
+  machine_.Drop(s, sim::End::kDrop);
+  BecomeGone(s);
+}
+
+void Driver::LeaveForHost(StorageId s) {
+  assert(is_idle_[s]);
+  is_idle_[s] = false;
+  EndIdle(s);
+  if (!machine_.OnHost(s)) machine_.BeginCopyOut(s);
+  machine_.FinishCopyOut(s);
+}
+
+}  // namespace ebbtide::plan

@@ -1,0 +1,39 @@
+// Searches for preferences: HOME's particle swarm, and local search, alone or on the swarm's best.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "plan/search/candidates.h"
+#include "plan/search/evaluate.h"
+
+namespace ebbtide::plan {
+
+struct SearchOptions {
+  std::int64_t evaluations = 0;  // rollouts in all; 0: as many as suit the size of the graph
+  std::uint64_t seed = 0;
+  int threads = 1;
+  bool seeded = true;        // begin with what simple rules prefer, not with random particles alone
+  double local_share = 0.6;  // of the evaluations: local search on the best particle
+  int particles = 16;
+  CandidateOptions candidates;
+  std::vector<Preferences> start;  // further preferences to begin with
+  std::function<void(std::int64_t done, std::int64_t all, Nanos best)> progress;
+  std::function<bool()> stop;  // ends the search early, with what it has; asked from several threads
+  double seconds = 0;          // for a solver that cannot be asked: what it has until then; 0: no limit
+};
+
+struct SearchResult {
+  Preferences best;
+  Nanos time = kInfeasible;  // kInfeasible: no feasible schedule was found
+  std::int64_t evaluations = 0;
+  std::size_t candidates = 0, considered = 0;
+  bool stopped_early = false;
+};
+
+SearchResult Swarm(const Problem& problem, const SearchOptions& options);
+// Independent random preferences: what a search has to beat.
+SearchResult RandomSearch(const Problem& problem, const SearchOptions& options);
+
+}  // namespace ebbtide::plan

@@ -1,0 +1,16 @@
+// A prediction as a timeline, for the page and for plots.
+#pragma once
+
+#include <string>
+
+#include "jobs/estimate.h"
+#include "report/memory_timeline.h"
+
+namespace ebbtide::report {
+
+MemoryTimeline EstimateTimeline(const jobs::EstimateResult& prediction);
+
+// Where in the run a moment was, for people: "iteration 2, addmm of fc".
+std::string PlaceText(const estimate::Moment& moment, const TrainingGraph& graph);
+
+}  // namespace ebbtide::report

@@ -1,0 +1,59 @@
+// Puts the parts in the place of the frame's marks, escaped for where they stand.
+#include "report/page/page.h"
+
+#include <string_view>
+
+#include "report/page/texts.h"
+
+namespace ebbtide::report {
+namespace {
+
+void ReplaceOnce(std::string& text, std::string_view mark, std::string_view with) {
+  if (const std::size_t at = text.find(mark); at != std::string::npos) text.replace(at, mark.size(), with);
+}
+
+std::string EscapeHtml(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '&') {
+      out += "&amp;";
+    } else if (c == '<') {
+      out += "&lt;";
+    } else if (c == '>') {
+      out += "&gt;";
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+// JSON inside a script element must not hold what ends one.
+std::string EscapeScript(const std::string& json) {
+  std::string out;
+  out.reserve(json.size());
+  for (const char c : json) {
+    if (c == '<') {
+      out += "\\u003c";
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string FillPage(const PageParts& parts) {
+  const std::string json = parts.data.dump(-1, ' ', false, Json::error_handler_t::replace);
+  std::string page = kFrameHtml;
+  ReplaceOnce(page, "@body@", parts.body);
+  ReplaceOnce(page, "@remark@", parts.remark);
+  ReplaceOnce(page, "@css@", parts.css);
+  ReplaceOnce(page, "@js@", parts.js);
+  ReplaceOnce(page, "@data@", EscapeScript(json));  // may hold any text, but stands behind the title's mark
+  ReplaceOnce(page, "@title@", EscapeHtml(parts.title));
+  return page;
+}
+
+}  // namespace ebbtide::report

@@ -1,0 +1,21 @@
+// HTML pages that need nothing beside them: the frame and a body of src/report/page, style, script and data in one
+// text.
+#pragma once
+
+#include <string>
+
+#include "report/json.h"
+
+namespace ebbtide::report {
+
+// What stands in for the marks of frame.html. The title and the data may hold any text.
+struct PageParts {
+  std::string body, css, js;
+  std::string remark = "Bytes are exact";  // at the foot
+  std::string title;
+  Json data;
+};
+// The page as one text.
+std::string FillPage(const PageParts& parts);
+
+}  // namespace ebbtide::report
