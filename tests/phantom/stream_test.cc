@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <memory>
 #include <mutex>
 #include <thread>
 
@@ -16,26 +17,33 @@ namespace {
 
 constexpr std::size_t kMiB = 1 << 20;
 
-// A host function that holds its stream until it is opened.
+// A host function that holds its stream until it is opened. What it waits on is shared with the function, which may still
+// be on its way out when the test's own gate is gone.
 class Gate {
  public:
-  void Close(CUstream stream) { EXPECT_EQ(cuLaunchHostFunc(stream, &Wait, this), CUDA_SUCCESS); }
+  void Close(CUstream stream) {
+    EXPECT_EQ(cuLaunchHostFunc(stream, &Wait, new std::shared_ptr<Latch>(latch_)), CUDA_SUCCESS);
+  }
   void Open() {
-    std::lock_guard lock(mutex_);
-    open_ = true;
-    changed_.notify_all();
+    std::lock_guard lock(latch_->mutex);
+    latch_->open = true;
+    latch_->changed.notify_all();
   }
 
  private:
-  static void Wait(void* self) {
-    auto* gate = static_cast<Gate*>(self);
-    std::unique_lock lock(gate->mutex_);
-    gate->changed_.wait(lock, [&] { return gate->open_; });
+  struct Latch {
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool open = false;
+  };
+
+  static void Wait(void* owner) {
+    std::unique_ptr<std::shared_ptr<Latch>> latch(static_cast<std::shared_ptr<Latch>*>(owner));
+    std::unique_lock lock((*latch)->mutex);
+    (*latch)->changed.wait(lock, [&] { return (*latch)->open; });
   }
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool open_ = false;
+  std::shared_ptr<Latch> latch_ = std::make_shared<Latch>();
 };
 
 TEST(Streams, WorkIsInOrderAndSeenWhenOver) {
