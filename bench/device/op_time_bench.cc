@@ -9,6 +9,7 @@
 
 #include "device/op_time.h"
 #include "model/model.h"
+#include "tests/support/folders.h"
 
 namespace ebbtide {
 namespace {
@@ -69,9 +70,7 @@ bool Compare(const std::filesystem::path& file, const std::string& model, std::i
 }  // namespace ebbtide
 
 int main() {
-  const char* data = std::getenv("EBBTIDE_DATA");
-  const std::filesystem::path folder =
-      (data ? std::filesystem::path(data) : std::filesystem::path(EBBTIDE_SOURCE_DIR) / "../shared/data") / "graphs";
+  const std::filesystem::path folder = ebbtide::DataFolder() / "graphs";
   if (!std::filesystem::is_directory(folder)) {
     fmt::print("op_time: {} is not there; EBBTIDE_DATA names the folder of measurements\n", folder.string());
     return 0;

@@ -10,10 +10,11 @@
 #include "estimate/tensorflow_training.h"
 #include "graph/summary.h"
 #include "model/model.h"
+#include "tests/support/folders.h"
 
 int main() {
   using namespace ebbtide;
-  const std::string folder = std::string(EBBTIDE_SOURCE_DIR) + "/tests/fixtures/tensorflow/";
+  const std::string folder = SourceFolder() / "tests/fixtures/tensorflow/";
   const Result<std::string> text = ReadFile(folder + "reported.json", kMiB);
   if (!text) {
     fmt::print(stderr, "{}\n", text.error().message);

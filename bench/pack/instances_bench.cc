@@ -11,6 +11,7 @@
 #include "model/model.h"
 #include "pack/instance_csv.h"
 #include "pack/pack.h"
+#include "tests/support/folders.h"
 
 namespace ebbtide {
 namespace {
@@ -90,9 +91,7 @@ bool PackSteps() {
 }  // namespace ebbtide
 
 int main() {
-  const char* data = std::getenv("EBBTIDE_DATA");
-  const std::filesystem::path folder =
-      (data ? std::filesystem::path(data) : std::filesystem::path(EBBTIDE_SOURCE_DIR) / "../shared/data") / "packing";
+  const std::filesystem::path folder = ebbtide::DataFolder() / "packing";
   bool good = true;
   if (std::filesystem::is_directory(folder)) {
     good = ebbtide::PackInstances(folder);

@@ -10,11 +10,12 @@
 #include "graph/summary.h"
 #include "model/model.h"
 #include "tests/frameworks/translated.h"
+#include "tests/support/folders.h"
 
 namespace ebbtide {
 namespace {
 
-const std::string kFixtures = std::string(EBBTIDE_SOURCE_DIR) + "/tests/fixtures/mxnet/";
+const std::string kFixtures = SourceFolder() / "tests/fixtures/mxnet/";
 
 struct Reported {
   std::string model;

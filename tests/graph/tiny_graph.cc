@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "graph/shape.h"
+#include "tests/support/folders.h"
 
 namespace ebbtide {
 namespace {
@@ -77,7 +78,7 @@ TrainingGraph TinyGraph() {
 }
 
 std::string TinyGraphText() {
-  std::ifstream file(EBBTIDE_SOURCE_DIR "/docs/graph-format.md");
+  std::ifstream file(SourceFolder() / "docs/graph-format.md");
   const std::string page((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   const std::string fence = "```json\n";
   const std::size_t begin = page.find(fence) + fence.size();

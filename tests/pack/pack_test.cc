@@ -12,6 +12,7 @@
 
 #include "pack/instance_csv.h"
 #include "pack/steps.h"
+#include "tests/support/folders.h"
 
 namespace ebbtide::pack {
 namespace {
@@ -219,9 +220,7 @@ TEST(PackCsv, BadOnesNameTheLine) {
 
 // Instances made to be hard; these take a moment each.
 TEST(Packing, PublishedInstances) {
-  const char* data = std::getenv("EBBTIDE_DATA");
-  const std::filesystem::path folder =
-      (data ? std::filesystem::path(data) : std::filesystem::path(EBBTIDE_SOURCE_DIR) / "../shared/data") / "packing";
+  const std::filesystem::path folder = DataFolder() / "packing";
   if (!std::filesystem::is_directory(folder)) {
     GTEST_SKIP() << folder << " is not there; EBBTIDE_DATA names the folder of the data";
   }

@@ -8,6 +8,7 @@
 
 #include "alloc/make.h"
 #include "alloc/tracing.h"
+#include "tests/support/folders.h"
 #include "trace/replay.h"
 
 namespace ebbtide::trace {
@@ -129,10 +130,7 @@ TEST(Tracing, WhatWasWrittenDownReplaysAlike) {
 
 // Recordings of real programs: every segment and the peak, from the state they began with.
 TEST(Replay, RecordingsAreMetExactly) {
-  const char* data = std::getenv("EBBTIDE_DATA");
-  const std::filesystem::path folder =
-      (data ? std::filesystem::path(data) : std::filesystem::path(EBBTIDE_SOURCE_DIR) / "../shared/data") /
-      "torch-traces";
+  const std::filesystem::path folder = DataFolder() / "torch-traces";
   if (!std::filesystem::is_directory(folder)) {
     GTEST_SKIP() << folder << " is not there; EBBTIDE_DATA names the folder of the data";
   }

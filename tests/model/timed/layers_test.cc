@@ -8,6 +8,7 @@
 #include "graph/check.h"
 #include "graph/liveness.h"
 #include "model/timed/timed.h"
+#include "tests/support/folders.h"
 
 namespace ebbtide::model::timed {
 namespace {
@@ -97,10 +98,7 @@ TEST(LayerProfile, BadOnesNameTheLine) {
 
 // The figures of a published profile: 41 layers with the input, a loss and 40 backward ops.
 TEST(LayerProfile, Vgg16) {
-  const char* data = std::getenv("EBBTIDE_DATA");
-  const std::filesystem::path file =
-      (data ? std::filesystem::path(data) : std::filesystem::path(EBBTIDE_SOURCE_DIR) / "../shared/data") / "graphs" /
-      "layers_vgg16.txt";
+  const std::filesystem::path file = DataFolder() / "graphs" / "layers_vgg16.txt";
   if (!std::filesystem::exists(file)) {
     GTEST_SKIP() << file << " is not there; EBBTIDE_DATA names the folder of the data";
   }

@@ -11,6 +11,7 @@
 #include "graph/json.h"
 #include "graph/liveness.h"
 #include "model/timed/timed.h"
+#include "tests/support/folders.h"
 
 namespace ebbtide::model::timed {
 namespace {
@@ -137,9 +138,7 @@ TEST(TimedTrace, IsToldFromAGraph) {
 
 // Every measured trace that is there: what it says of itself holds.
 TEST(TimedTrace, MeasuredOnesMeetTheirOwnFigures) {
-  const char* data = std::getenv("EBBTIDE_DATA");
-  const std::filesystem::path folder =
-      (data ? std::filesystem::path(data) : std::filesystem::path(EBBTIDE_SOURCE_DIR) / "../shared/data") / "graphs";
+  const std::filesystem::path folder = DataFolder() / "graphs";
   if (!std::filesystem::is_directory(folder)) {
     GTEST_SKIP() << folder << " is not there; EBBTIDE_DATA names the folder of the data";
   }

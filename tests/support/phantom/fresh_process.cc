@@ -11,11 +11,13 @@
 #include <fstream>
 #include <iterator>
 
+#include "tests/support/folders.h"
+
 namespace ebbtide::phantom {
 namespace {
 
 void SetUp(const Variables& variables) {
-  setenv("EBBTIDE_PHANTOM_PROFILE", EBBTIDE_SOURCE_DIR "/tests/phantom/test-gpu.json", 1);
+  setenv("EBBTIDE_PHANTOM_PROFILE", (SourceFolder() / "tests/phantom/test-gpu.json").c_str(), 1);
   for (const auto& [name, value] : variables) setenv(("EBBTIDE_PHANTOM_" + name).c_str(), value.c_str(), 1);
 }
 
