@@ -31,6 +31,11 @@ def user_line(error, fallback=None):
     return fallback
 
 
+def shown_line(path, line):
+    """'train.py:12'."""
+    return f"{_shown(os.path.abspath(path)) if os.path.exists(path) else path}:{line}"
+
+
 def _shown(path):
     """As short as the user would write it."""
     near = os.path.relpath(path)

@@ -22,6 +22,7 @@ class Source:
     name: str
     tensor: torch.Tensor | None  # the user's; None: state that the optimizer has not made yet
     value: float | None = None  # what such state begins with
+    fresh: bool = False  # a constant that the model's code makes anew each time
 
 
 class StepInputs:

@@ -23,6 +23,7 @@ class KnownValues:
 
     def __init__(self, recorder):
         self._recorder = recorder
+        self.asked = {}  # id -> (tensor of the user's, a copy): those whose values decided what the code did
 
     def of(self, fake):
         """The value as a real tensor, or None where it depends on data or on chance."""
@@ -105,6 +106,8 @@ class KnownValues:
         tensor = self._recorder.tensors[number]
         constant = self._recorder.constants.get(tensor["storage"])
         if constant is not None:
+            if tensor["storage"] not in self._recorder.fresh:
+                self.asked[id(constant)] = constant, constant.detach().clone()
             return constant.detach().cpu().clone()
         return torch.empty(tensor["shape"], dtype=getattr(torch, tensor["dtype"]))
 

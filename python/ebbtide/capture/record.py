@@ -37,6 +37,7 @@ class Recorder:
         self.storages, self.tensors, self.ops, self.scalars = [], [], [], []
         self.calls = []  # per op: function, args and kwargs with Refs for tensors
         self.constants = {}  # storage -> tensor that holds its value
+        self.fresh = set()  # storages of those constants that the model's code makes anew each time
         self.writers = {}  # storage -> places of the ops that write it
         self.phase = "forward"
         self.layer = lambda: ""
@@ -51,9 +52,12 @@ class Recorder:
         self._bind(tensor, self._tensor(tensor, storage, name))
         return storage
 
-    def declare_constant(self, fake, real):
-        """A tensor that the model's code made of numbers."""
-        self.constants[self.declare(fake, "buffer", f"constant.{len(self.constants)}")] = real
+    def declare_constant(self, fake, real, fresh=False):
+        """A tensor that the model's code made of numbers (`fresh`), or keeps outside of its buffers."""
+        storage = self.declare(fake, "buffer", f"constant.{len(self.constants)}")
+        self.constants[storage] = real
+        if fresh:
+            self.fresh.add(storage)
 
     def scalar(self, name, value):
         """A host number that is an input of the graph."""

@@ -20,6 +20,7 @@ from .known_values import KnownValues
 from .layers import Layers
 from .optimizers import describe
 from .trace import Tracing, rules_for
+from .watch.watch import Watch, watch_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,6 +35,8 @@ class CaptureOptions:
     keep_outputs: bool = False
     # Given the optimizer's Update, gives what is recorded in its place.
     around: Callable[[Any], Any] | None = None
+    # Over the model, the loss and what `around` adds; None: one that puts back what the code writes, and no more.
+    watch: Watch | None = None
 
 
 AS_IT_IS = CaptureOptions()
@@ -47,6 +50,7 @@ class CapturedStep:
         # An Update, or what CaptureOptions.around gave for it: the scalars' values for each step. None without an optimizer.
         self.update = update
         self.sources = sources  # by storage number, for all that exists before the step
+        self.asked: list[tuple[torch.Tensor, torch.Tensor]] = []  # tensors whose values decided which ops there are, and copies
         self.seconds = seconds
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -80,6 +84,13 @@ def capture_step(model: torch.nn.Module, loss_fn: Callable[..., torch.Tensor] | 
     if options.around is not None:
         update = options.around(update)
     _check_device(options.device or next(model.parameters(), torch.empty(0)).device)
+    watch = options.watch or Watch(watch_of(model, loss_fn), reads=False)
+    with watch.over():
+        return _capture(model, loss_fn, update, example_batch, options, watch, started)
+
+
+def _capture(model: torch.nn.Module, loss_fn: Callable[..., torch.Tensor] | None, update: Any, example_batch: Any,
+             options: CaptureOptions, watch: Watch, started: float) -> CapturedStep:
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     inputs = StepInputs(model, example_batch, options.device, mode)
     recorder, layers, known = inputs.recorder, Layers(model), KnownValues(inputs.recorder)
@@ -87,7 +98,8 @@ def capture_step(model: torch.nn.Module, loss_fn: Callable[..., torch.Tensor] | 
     rules = rules_for(mode)
     tracing = Tracing(recorder, inputs.fakes, known, rules)
 
-    with nothing_else_changes(), layers.followed(), known.not_called_fake(), torch.set_grad_enabled(not options.inference), mode, tracing:
+    with nothing_else_changes(), layers.followed(), known.not_called_fake(), torch.set_grad_enabled(not options.inference), \
+            watch.observing(), mode, tracing:
         with standing_in(model, inputs.state):
             recorder.layer = layers.forward
             lowered = torch.autocast(torch.device(inputs.device).type, options.autocast, enabled=options.autocast is not None)
@@ -106,9 +118,11 @@ def capture_step(model: torch.nn.Module, loss_fn: Callable[..., torch.Tensor] | 
         raise CaptureError("the loss depends on no parameter that requires a gradient")
     recorder.phase = "update"
     if update is not None:
-        with torch.no_grad(), mode:
+        with torch.no_grad(), watch.observing(), mode:
             update.record(recorder, tracing, inputs.parameters, inputs.declare_state)
-    return _finish(model, update, inputs, outputs, gradients, started)
+    captured = _finish(model, update, inputs, outputs, gradients, started)
+    captured.asked = list(known.asked.values())
+    return captured
 
 
 def _finish(model: torch.nn.Module, update: Any, inputs: StepInputs, outputs: Sequence[torch.Tensor],
@@ -123,7 +137,7 @@ def _finish(model: torch.nn.Module, update: Any, inputs: StepInputs, outputs: Se
         {recorder.storage_number(g): name for name, g in gradients.items()},
     )
     for storage, tensor in recorder.constants.items():
-        inputs.sources[storage] = Source("buffer", recorder.storages[storage]["name"], tensor)
+        inputs.sources[storage] = Source("buffer", recorder.storages[storage]["name"], tensor, fresh=storage in recorder.fresh)
     sources = {new_storage[s]: source for s, source in inputs.sources.items() if s in new_storage}
     return CapturedStep(graph, update, sources, time.perf_counter() - started)
 

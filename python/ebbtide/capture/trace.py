@@ -9,6 +9,7 @@ from .eager import InPlace
 from .fakes import Fakes
 from .known_values import KnownValues
 from .record import Recorder, map_tensors
+from .watch.observe import unobserved
 
 aten = torch.ops.aten
 
@@ -23,12 +24,15 @@ class Tracing(TorchDispatchMode):
         self._recorder, self._fakes, self._known, self._rules = recorder, fakes, known, rules
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        kwargs = kwargs or {}
+        with unobserved():
+            return self._dispatch(function, args, kwargs or {})
+
+    def _dispatch(self, function, args, kwargs):
         if function.namespace == "prim":  # a tensor asked for its device
             return function(*args, **kwargs)
         if function is aten.lift_fresh.default:  # torch.tensor(...) in the model's code
             result = function(*args, **kwargs)
-            self._recorder.declare_constant(result, args[0])
+            self._recorder.declare_constant(result, args[0], fresh=True)
             return result
         args, kwargs = map_tensors(self._to_fake, (args, kwargs))
         if function is aten._local_scalar_dense.default:  # .item(), `if` on a tensor

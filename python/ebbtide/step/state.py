@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,9 @@ class State:
         self._finders: list[tuple[int, Callable[[], torch.Tensor | None]]] = []  # (storage, function that gives the tensor now)
         self._new: dict[int, tuple[Any, str, torch.Tensor]] = {}  # storage -> (parameter, name, tensor): state that the optimizer does not have yet
         parameters = dict(model.named_parameters(remove_duplicate=False))
+        self.names_by_address: dict[int, str] = {}  # of the storages that the engine knows
+        self._remade: list[tuple[torch.Tensor, torch.Tensor]] = []  # constants that the step writes to and the model's code makes anew, and copies
+        self._written = {captured.graph["tensors"][t]["storage"] for op in captured.graph["ops"] for t in op.get("mutated", ())}
         self._forms = {t["storage"]: t for t in reversed(captured.graph["tensors"]) if "name" in t}
         for storage, source in captured.sources.items():
             if source.kind == "optimizer_state":
@@ -44,10 +48,13 @@ class State:
             elif source.kind == "parameter" or (source.kind == "buffer" and not source.name.startswith("constant.")):
                 self._find_in(model, storage, source)
             elif source.kind == "buffer":
-                self._find_constant(storage, source.tensor)
+                self._find_constant(storage, source.tensor, source.fresh)
 
-    def _find_constant(self, storage: int, tensor: Any) -> None:
+    def _find_constant(self, storage: int, tensor: Any, fresh: bool) -> None:
         constant = tensor.to(self._device)
+        if fresh and storage in self._written:
+            constant = constant.clone()
+            self._remade.append((constant, constant.clone()))
         self._finders.append((storage, lambda: constant))
 
     def _find_in(self, model: torch.nn.Module, storage: int, source: Source) -> None:
@@ -87,10 +94,13 @@ class State:
             tensor = find()
             if tensor is None:
                 raise StateChanged
-            real = tensor.untyped_storage()
+            real, form = tensor.untyped_storage(), self._forms.get(storage)
             if self._attached.get(storage) == real._cdata:
+                if form is not None and not _is_of(tensor, form):
+                    raise StateChanged
                 continue
-            form = self._forms.get(storage)
+            if real._cdata in self.names_by_address:  # tensors that were apart share memory now
+                raise StateChanged
             if self._device == "cpu" and real.is_shared():
                 raise ValueError(f"{form['name'] if form else 'a tensor'} is in memory that processes share, and would leave it; expected memory of its own")
             if form is not None and not _is_of(tensor, form):
@@ -99,7 +109,11 @@ class State:
                 engine.attach(storage, real._cdata)
             except ValueError as error:
                 raise StateChanged from error
+            self.names_by_address.pop(self._attached.get(storage, 0), None)
+            self.names_by_address[real._cdata] = form["name"] if form else "a tensor of the model's"
             self._attached[storage], self._kept[storage] = real._cdata, real
+        for constant, copy in self._remade:
+            constant.copy_(copy)
 
     def step_taken(self, update: Gradients) -> None:
         """The optimizer's state is what torch's own step would have left."""
@@ -118,6 +132,18 @@ class State:
 
 
 def _is_of(tensor: torch.Tensor, form: dict[str, Any]) -> bool:
-    stride = form.get("stride") or list(torch.empty(form["shape"], device="meta").stride())
-    return (list(tensor.shape) == form["shape"] and list(tensor.stride()) == stride and tensor.storage_offset() == form.get("offset", 0)
-            and str(tensor.dtype) == "torch." + form["dtype"])
+    shape = tuple(form["shape"])
+    stride = form.get("stride")
+    return (tensor.shape == shape and (tensor.stride() == tuple(stride) if stride else tensor.stride() == _contiguous_strides(shape))
+            and tensor.storage_offset() == form.get("offset", 0) and tensor.dtype is _dtype(form["dtype"]))
+
+
+@functools.cache
+def _dtype(name: str) -> torch.dtype:
+    found: torch.dtype = getattr(torch, name)
+    return found
+
+
+@functools.cache
+def _contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return torch.empty(shape, device="meta").stride()

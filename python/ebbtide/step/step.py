@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import os
+import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
@@ -15,11 +17,15 @@ from .. import native
 from ..arguments import ASSUMED_LINKS, bandwidth, budget_text, device_of
 from ..capture.errors import pointing_to
 from ..capture.step import CapturedStep, CaptureOptions, capture_step
-from ..errors import BudgetError
+from ..capture.watch.watch import Watch, watch_of
+from ..errors import BudgetError, CaptureError
 from ..native.torch_library import library
 from ..progress import Reporter, counting
 from ..progress import report as report_progress
+from .batch import Leaves, check_memory, check_shared, form_of, hollow, name_of
+from .contexts import contexts
 from .gradients import Gradients, hook_of
+from .guards import StepGuards, first_difference
 from .plan import Planned, PlanOptions, make_plan
 from .profile import Profile, profile
 from .report import Report
@@ -29,8 +35,9 @@ if TYPE_CHECKING:
     from ..shared.shared import Shared
 
 NO_LIMIT = {"cpu": "1000%", "cuda": "110%"}  # the CPU's memory is taken as it is used
-Leaves = Sequence[tuple[Any, Any]]  # of a batch: (path, value), as torch's tree_flatten_with_path gives them
-_MOST_PLANS = 8  # of different shapes, kept at a time
+_MOST_PLANS = 8  # for different batches and different values of what Python code reads, kept at a time
+_MANY_CAPTURES = 3  # of one form of batch: from then on a warning says what changes
+_OTHER_WAYS = ("torch.compile(model, backend='ebbtide'), for parts of the code and any optimizer,", "`with ebbtide.budget(...)`, for any eager code,")
 _MEASURED_RUNS = 3  # of a step on made-up state, which tell the times of its ops in place
 
 
@@ -50,6 +57,7 @@ class StepOptions:
     swap_state: bool = False  # parameters and optimizer state may leave the pool too
     measure: bool | Literal["again"] = True
     pinned_limit: int | None = None  # bytes of the host; None: as many as copies need
+    recheck: int | None = None  # every so many steps the step is captured again and compared; 0: never; None: as EBBTIDE_RECHECK says
     progress: Reporter = report_progress
 
 
@@ -76,6 +84,9 @@ class Step:
         self._capacity: int | None = None  # its size, once it is known
         self._lent_to: Shared | None = None
         self._plans: OrderedDict[Any, Prepared] = OrderedDict()
+        self._aside: list[tuple[Any, Prepared]] = []  # those whose guards did not hold when they were asked last, the oldest first
+        self._anew: dict[Any, int] = {}  # key -> how often the guards of a plan for it did not hold
+        self._recheck = recheck_of(options.recheck)
         self._current: Prepared | None = None
         self._example = example_batch
         self._is_dict = isinstance(example_batch, Mapping)
@@ -90,6 +101,8 @@ class Step:
         given = self._batch_of(batch, named)
         leaves, shape = tree_flatten_with_path(given)
         key, prepared = self._prepared_for(given, leaves, shape)
+        if self._recheck and prepared.steps % self._recheck == self._recheck - 1:
+            self._check_again(prepared, given)
         try:
             loss = self._run(prepared, leaves)
         except StateChanged:
@@ -103,12 +116,25 @@ class Step:
         key = self._key(leaves, shape)
         prepared = self._plans.get(key)
         if prepared is not None and not prepared.still_fits():
-            self._forget(key)
+            self._anew[key] = self._anew.get(key, 0) + 1
+            if self._anew[key] == _MANY_CAPTURES:
+                warnings.warn(f"the step is captured anew for the {_MANY_CAPTURES}rd time, which takes {prepared.captured.seconds:.1f} s and more: "
+                              f"{prepared.guards.why() or 'the optimizer changed'}. Numbers that change from step to step may be tensors instead, whose values "
+                              "are read anew each time", stacklevel=4)
+            self._aside.append((key, self._plans.pop(key)))
             prepared = None
         if prepared is None:
-            prepared = self._prepare(batch)
+            prepared = self._taken_back(key) or self._prepare(batch)
+        self._plans[key] = prepared
         self._plans.move_to_end(key)
         return key, prepared
+
+    def _taken_back(self, key: Hashable) -> Prepared | None:
+        """A plan that was set aside and whose guards hold again."""
+        for place, (other, prepared) in reversed(list(enumerate(self._aside))):
+            if other == key and prepared.still_fits():
+                return self._aside.pop(place)[1]
+        return None
 
     def _applies(self) -> bool:
         """Whether the next batch is the last before an update."""
@@ -127,7 +153,7 @@ class Step:
     def _lend(self, borrower: Shared | None) -> None:
         """The state is the user's memory, and the pool is given back, until `borrower` is None again."""
         self.close()
-        for prepared in self._plans.values():
+        for prepared in (*self._plans.values(), *(prepared for _, prepared in self._aside)):
             prepared.let_go()
         self._pool, self._lent_to = None, borrower
 
@@ -157,13 +183,15 @@ class Step:
         return dict(batch[0]) if self._is_dict else tuple(batch[0]) if self._is_tuple else batch[0]
 
     def _key(self, leaves: Leaves, shape: Any) -> Hashable:
-        forms = [(tuple(x.shape), x.stride(), x.dtype, x.device, x.requires_grad) if isinstance(x, torch.Tensor) else x for _, x in leaves]
         modes = tuple(module.training for module in self._model.modules())
         frozen = tuple(p.requires_grad for p in self._model.parameters())
-        return self._applies(), repr(shape), tuple(forms), modes, frozen
+        with pointing_to(*_OTHER_WAYS):
+            return self._applies(), repr(shape), form_of(leaves), modes, frozen, contexts()
 
     def _forget(self, key: Hashable) -> None:
-        prepared = self._plans.pop(key)
+        self._let_go(self._plans.pop(key))
+
+    def _let_go(self, prepared: Prepared) -> None:
         if prepared is self._current:
             self.close()
 
@@ -176,16 +204,15 @@ class Step:
             batch = dict(batch)
         leaves, shape = tree_flatten_with_path(batch)
         key = self._key(leaves, shape)
-        # Of its tensors the capture needs the form alone, and not the storages that they are parts of.
-        hollow = tree_unflatten([_hollow(leaf, self._device) for _, leaf in leaves], shape)
         note = self._options.progress
         note(f"capturing {type(self._model).__name__}")
-        with pointing_to("torch.compile(model, backend='ebbtide'), for parts of the code and any optimizer,",
-                         "`with ebbtide.budget(...)`, for any eager code,"):
-            captured = capture_step(
-                self._model, self._loss_fn, self._optimizer, hollow, CaptureOptions(
-                    device=self._device, autocast=self._options.autocast,
-                    around=lambda update: Gradients(update, self._accumulate > 1, self._applies(), self._hook)))
+        captured, guards = self._capture(leaves, shape)
+        for place, (other, prepared) in enumerate(self._aside):
+            if other == key and first_difference(prepared.captured, captured) is None:  # what changed makes no difference to the step
+                prepared.refresh(captured, guards)
+                self._plans[key] = self._aside.pop(place)[1]
+                note("")
+                return prepared
         measured = None
         if self._options.measure:
             measured = profile(captured.graph, counting(note, "measuring ops"), again=self._options.measure == "again",
@@ -204,24 +231,52 @@ class Step:
                 measured.set_times_in_place(times)
                 with contextlib.suppress(BudgetError):  # what is found at the limit depends on times; the first plan works
                     planned = self._plan(graph, self._capacity)
-        prepared = Prepared(self, captured, graph, measured, planned, leaves)
+        prepared = Prepared(self, captured, guards, graph, measured, planned, leaves)
         note("")
         self._plans[key] = prepared
-        while len(self._plans) > _MOST_PLANS:
-            self._forget(next(iter(self._plans)))
+        while len(self._plans) + len(self._aside) > _MOST_PLANS:
+            self._let_go(self._aside.pop(0)[1] if self._aside else self._plans.popitem(last=False)[1])
         return prepared
+
+    def _capture(self, leaves: Leaves, shape: Any) -> tuple[CapturedStep, StepGuards]:
+        """The step for batches of this form, and what it depends on."""
+        with pointing_to(*_OTHER_WAYS):
+            batch = tree_unflatten([hollow(path, leaf, self._device) for path, leaf in leaves], shape)
+            watch = Watch(watch_of(self._model, self._loss_fn, on_gradients=self._options.on_gradients))
+            captured = capture_step(
+                self._model, self._loss_fn, self._optimizer, batch, CaptureOptions(
+                    device=self._device, autocast=self._options.autocast, watch=watch,
+                    around=lambda update: Gradients(update, self._accumulate > 1, self._applies(), self._hook)))
+            refusal = watch.refusal()
+            if refusal is not None:
+                raise CaptureError(refusal)
+            guards = watch.guards()
+            for path, why in guards.refused:
+                raise CaptureError(f"{path}, which the step's code may read, {why}")
+        for asked in watch.shows():
+            warnings.warn(f"{asked.line}: {asked.what} when the step is captured, and not at each step", stacklevel=2)
+        return captured, StepGuards(guards, captured)
+
+    def _check_again(self, prepared: Prepared, batch: Any) -> None:
+        """Raises CaptureError where a capture of now is not the one that is about to run."""
+        captured, _ = self._capture(*tree_flatten_with_path(batch))
+        difference = first_difference(prepared.captured, captured)
+        if difference is not None:
+            raise CaptureError(f"the step is not the one that was captured, and nothing that is watched has changed: {difference}; expected Python code "
+                               "that decides by what it can reach")
 
 
 class Prepared:
     """A step for one form of batch: its plan, and where it runs alone."""
 
-    def __init__(self, step: Step, captured: CapturedStep, graph: dict[str, Any], measured: Profile | None, planned: Planned,
-                 leaves: Leaves) -> None:
-        self.step, self.captured, self.graph, self.measured, self.planned = step, captured, graph, measured, planned
+    def __init__(self, step: Step, captured: CapturedStep, guards: StepGuards, graph: dict[str, Any], measured: Profile | None,
+                 planned: Planned, leaves: Leaves) -> None:
+        self.step, self.captured, self.guards, self.graph, self.measured, self.planned = step, captured, guards, graph, measured, planned
         self.steps = 0
         self.last: dict[str, Any] | None = None  # what the engine said of the last step
         by_name = {source.name: storage for storage, source in captured.sources.items() if source.kind == "input"}
-        self.inputs: list[int] = [by_name[_name(path)] for path, leaf in leaves if isinstance(leaf, torch.Tensor)]
+        self.input_names = [name_of(path) for path, leaf in leaves if isinstance(leaf, torch.Tensor)]
+        self.inputs: list[int] = [by_name[name] for name in self.input_names]
         self.changed: set[int] = {graph["tensors"][t]["storage"] for op in graph["ops"] for t in op.get("mutated", ())} & set(self.inputs)
         self.loss: dict[str, Any] = graph["tensors"][graph["outputs"][0]]
         self._alone: Execution | None = None
@@ -244,8 +299,12 @@ class Prepared:
         return self.alone().engine
 
     def still_fits(self) -> bool:
-        """Whether the update is still the one that was captured."""
-        return self.captured.update.still_fits()
+        """Whether it is still the step that was captured: the update, and what Python code read."""
+        return bool(self.captured.update.still_fits()) and self.guards.hold()
+
+    def refresh(self, captured: CapturedStep, guards: StepGuards) -> None:
+        """The same step was captured again."""
+        self.captured.update, self.guards = captured.update, guards
 
     def run(self, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
         return self.alone().run(tensors)
@@ -267,8 +326,10 @@ class Execution:
 
     def run(self, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
         """One step on the tensors of a batch. Returns the loss; where it raises, nothing has changed."""
-        self.move_in()
         prepared = self.prepared
+        check_memory(prepared.input_names, tensors, self.device)
+        self.move_in()
+        check_shared(prepared.input_names, tensors, bool(prepared.changed), self.state.names_by_address)
         update, form = prepared.captured.update, prepared.loss
         inputs = [(s, 0, t.data_ptr(), _span(t)) for s, t in zip(prepared.inputs, tensors)]
         loss = torch.empty(form["shape"], dtype=getattr(torch, form["dtype"]), device=self.device)
@@ -284,7 +345,7 @@ class Execution:
 
 
 def tensors_of(leaves: Leaves) -> list[torch.Tensor]:
-    return [leaf.resolve_conj().resolve_neg() for _, leaf in leaves if isinstance(leaf, torch.Tensor)]
+    return [leaf for _, leaf in leaves if isinstance(leaf, torch.Tensor)]
 
 
 def make_pool(size: int, device: str, link: int | None = None, pinned_limit: int = -1) -> native.Pool:
@@ -302,16 +363,16 @@ def make_engine(planned: Planned, measured: Profile | None, pool: native.Pool) -
     return engine
 
 
-def _name(path: Sequence[Any]) -> str:
-    return ".".join(["batch", *(str(getattr(k, "key", getattr(k, "idx", k))) for k in path)])
-
-
-def _hollow(leaf: Any, device: str) -> Any:
-    if not isinstance(leaf, torch.Tensor):
-        return leaf
-    if leaf.device.type not in ("cpu", "meta") and str(leaf.device) != device:
-        raise ValueError(f"the batch is on {leaf.device}; expected {device}")
-    return torch.empty_strided(leaf.shape, leaf.stride(), dtype=leaf.dtype, device="meta").requires_grad_(leaf.requires_grad)
+def recheck_of(given: int | None) -> int:
+    """Steps from one check to the next; 0: none."""
+    text = os.environ.get("EBBTIDE_RECHECK", "0") if given is None else given
+    try:
+        count = -1 if isinstance(text, bool) else int(text)
+    except (TypeError, ValueError):
+        count = -1
+    if count < 0:
+        raise ValueError(f"{'EBBTIDE_RECHECK' if given is None else 'recheck'} {text!r}: expected a number of steps, 0 for none")
+    return count
 
 
 def _span(tensor: torch.Tensor) -> int:

@@ -1,0 +1,211 @@
+"""Which code runs while a step is captured, and what it asks of the world that no note can hold: clocks, files, torch's random state.
+
+Python tells a profile function of each call. Of a code object that runs for the first time, the globals that it names are noted
+before it has run; names that any executed code spells are those whose attributes count as read. What happens inside of a
+recorded ATen call is the capture's own affair, and not observed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dis
+import os
+import random
+import sys
+import types
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import torch
+
+from ..errors import shown_line
+from . import notes
+from .walk import Walk, is_library
+
+_CHECKPOINT = "torch/utils/checkpoint.py"  # it takes and sets the random state; random ops in backward are refused elsewhere
+_CAPTURE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "step.py")  # who calls the user's code
+_CLOCKS = {"time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "process_time", "process_time_ns",
+           "thread_time", "now", "utcnow", "today", "localtime", "gmtime"}
+# name of a C function -> (modules or types that it counts for, what it does)
+_ASKED = {name: (("time", "datetime"), "reads a clock") for name in _CLOCKS}
+_ASKED |= {"urandom": (("posix",), "draws random bytes"), "getrandom": (("posix",), "draws random bytes"),
+           "open": (("_io", "io"), "opens a file"), "input": (("builtins",), "reads the terminal")}
+_GENERATOR_CALLS = {"manual_seed", "seed", "set_state", "get_state", "initial_seed", "set_offset", "get_offset", "graphsafe_set_state", "graphsafe_get_state"}
+_SHOWN = {"print": "prints"}
+_SETS = {"setattr", "__setattr__", "update", "vars"}
+_STORES = ("STORE_ATTR", "STORE_GLOBAL", "STORE_DEREF", "DELETE_ATTR", "DELETE_GLOBAL")
+_LOAD_ATTRIBUTE = {"LOAD_ATTR", "LOAD_METHOD"}
+_ATTRIBUTE_SHIFT = 1 if sys.version_info >= (3, 12) else 0  # the lowest bit then tells a method from an attribute
+_GLOBAL = {"LOAD_GLOBAL", "STORE_GLOBAL", "DELETE_GLOBAL", "LOAD_NAME"}
+
+
+class Asked(NamedTuple):
+    """A line of the user's, and what it does there."""
+
+    line: str
+    what: str
+
+
+class Observer:
+    """`walk` is given what code of the user's names; `names` and `library` (globals of torch's own code) grow meanwhile."""
+
+    def __init__(self, walk: Walk) -> None:
+        self.walk = walk
+        self.names: set[str] = set()
+        self.codes: list[types.CodeType] = []  # the user's, in the order in which they first ran
+        self.library: dict[int, tuple[dict[str, Any], set[str]]] = {}
+        self.user_globals: dict[int, notes.Globals] = {}
+        self.cannot: list[Asked] = []  # what no later step would do again
+        self.shows: list[Asked] = []  # what only the capture shows
+        self.draws: list[str] = []  # lines that draw from Python's random numbers
+        self.sets: list[str] = []  # lines of the user's that set attributes by names that are made there
+        self._known: set[types.CodeType] = set()
+
+    @contextlib.contextmanager
+    def observing(self) -> Iterator[None]:
+        before = sys.getprofile()
+        sys.setprofile(self._event)
+        try:
+            yield
+        finally:
+            sys.setprofile(None)
+            if hasattr(before, "enable"):  # cProfile's
+                before.enable()
+            elif before is not None:
+                sys.setprofile(before)
+
+    def line_of(self, names: set[str], opcodes: tuple[str, ...]) -> str | None:
+        """The first line of the user's executed code that does one of `opcodes` with one of the names."""
+        for opcode in opcodes:
+            for code in self.codes:
+                line = code.co_firstlineno
+                for instruction in dis.get_instructions(code):
+                    line = instruction.starts_line or line
+                    if instruction.opname == opcode and instruction.argval in names:
+                        return shown_line(code.co_filename, line)
+        return None
+
+    def writes(self, name: str) -> bool:
+        """Whether the user's code may have written an attribute or a global of this name."""
+        return bool(self.sets) or self.line_of({name}, _STORES) is not None
+
+    def _event(self, frame: types.FrameType, event: str, function: Any) -> None:
+        if event == "call":
+            if frame.f_code not in self._known:
+                self._known.add(frame.f_code)
+                self._first_run(frame)
+        elif event == "c_call":
+            name = function.__name__
+            if name in _ASKED or name in _GENERATOR_CALLS or name in _SHOWN:
+                self._c_call(frame, name, function)
+            elif name in _SETS and not is_library(frame.f_code.co_filename):
+                self.sets.append(_user_line(frame) or "")
+            elif isinstance(function.__self__, random.Random):
+                self.draws.append(_user_line(frame) or "")
+
+    def _c_call(self, frame: types.FrameType, name: str, function: Any) -> None:
+        owner = function.__self__
+        if isinstance(owner, torch.Generator):
+            if name in _GENERATOR_CALLS and not _inside(frame, _CHECKPOINT):
+                self._asked(self.cannot, frame, f"calls {name} of a torch.Generator: the random state is set or read")
+        elif name in _SHOWN and function is print and not is_library(frame.f_code.co_filename):
+            self._asked(self.shows, frame, _SHOWN[name])
+        elif name in _ASKED and not is_library(frame.f_code.co_filename):
+            modules, what = _ASKED[name]
+            of = getattr(function, "__module__", None) or (owner if isinstance(owner, type) else type(owner)).__module__
+            if of in modules:
+                self._asked(self.cannot, frame, what)
+
+    def _asked(self, where: list[Asked], frame: types.FrameType, what: str) -> None:
+        line = _user_line(frame)
+        if line is not None:
+            where.append(Asked(line, what))
+
+    def _first_run(self, frame: types.FrameType) -> None:
+        code, found = frame.f_code, frame.f_globals
+        library = is_library(code.co_filename)
+        self.names.update(code.co_names, (c for c in code.co_consts if type(c) is str))
+        if library:
+            self.library.setdefault(id(found), (found, set()))[1].update(_global_names(code))
+            return
+        self.codes.append(code)
+        for name, chain in _global_chains(code):
+            self._name(found, name, chain)
+
+    def _name(self, found: dict[str, Any], name: str, chain: list[str]) -> None:
+        """A name of a module's globals; where it is a module itself, the attribute that is asked of it."""
+        note = self.user_globals.get(id(found))
+        if note is None:
+            note = self.user_globals[id(found)] = notes.Globals(found, str(found.get("__name__", "")))
+            self.walk.notes.append(note)
+        self.walk.add_global(note, name)
+        value = found.get(name)
+        if isinstance(value, types.ModuleType) and chain:
+            if is_library(getattr(value, "__file__", None) or "<frozen"):
+                self.library.setdefault(id(vars(value)), (vars(value), set()))[1].add(chain[0])
+                inner = vars(value).get(chain[0])
+                if isinstance(inner, types.ModuleType):
+                    self._name_in_library(inner, chain[1:])
+                elif not callable(inner):
+                    self.walk.add(inner, f"{name}.{chain[0]}")
+            else:
+                self._name(vars(value), chain[0], chain[1:])
+
+    def _name_in_library(self, module: types.ModuleType, chain: list[str]) -> None:
+        while chain:
+            self.library.setdefault(id(vars(module)), (vars(module), set()))[1].add(chain[0])
+            inner = vars(module).get(chain[0])
+            if not isinstance(inner, types.ModuleType):
+                return
+            module, chain = inner, chain[1:]
+
+
+def _global_names(code: types.CodeType) -> set[str]:
+    return {name for name, _ in _global_chains(code)}
+
+
+def _global_chains(code: types.CodeType) -> list[tuple[str, list[str]]]:
+    """('torch', ['nn', 'functional', 'relu']) for each place where the code names a global."""
+    chains: list[tuple[str, list[str]]] = []
+    growing = False
+    for _, opcode, argument in dis._unpack_opargs(code.co_code):  # type: ignore[attr-defined]
+        operation = dis.opname[opcode]
+        if operation in _GLOBAL:
+            place = argument >> 1 if operation == "LOAD_GLOBAL" else argument
+            chains.append((code.co_names[place], []))
+            growing = True
+        elif growing and operation in _LOAD_ATTRIBUTE:
+            chains[-1][1].append(code.co_names[argument >> _ATTRIBUTE_SHIFT])
+        elif operation not in ("CACHE", "EXTENDED_ARG"):
+            growing = False
+    return chains
+
+
+def _user_line(frame: types.FrameType | None) -> str | None:
+    while frame is not None and frame.f_code.co_filename != _CAPTURE:
+        if not is_library(frame.f_code.co_filename):
+            return shown_line(frame.f_code.co_filename, frame.f_lineno)
+        frame = frame.f_back
+    return None
+
+
+def _inside(frame: types.FrameType | None, path: str) -> bool:
+    while frame is not None:
+        if frame.f_code.co_filename.endswith(path):
+            return True
+        frame = frame.f_back
+    return False
+
+
+@contextlib.contextmanager
+def unobserved() -> Iterator[None]:
+    """Inside, an observer sees nothing."""
+    profile = sys.getprofile()
+    if isinstance(getattr(profile, "__self__", None), Observer):
+        sys.setprofile(None)
+        try:
+            yield
+        finally:
+            sys.setprofile(profile)
+    else:
+        yield

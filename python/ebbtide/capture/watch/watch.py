@@ -1,0 +1,138 @@
+"""The watch over one capture: what the user's code has read, what it has written, what it has asked of the world."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import sys
+import types
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from torch.nn.modules import module as torch_modules
+
+from . import notes
+from .guards import Guards
+from .notes import Change
+from .observe import Asked, Observer
+from .walk import Walk, is_library, random_note
+
+_HOOKS_OF_ALL_MODULES = [name for name in vars(torch_modules) if name.startswith("_global_") and isinstance(getattr(torch_modules, name), dict)]
+_SHOWN_IN_NO_STEP = ("expected Python code without effects of its own, as the steps that follow run none of it")
+# In the globals of torch's own code, what a user may replace; what else is there, it makes when it needs it.
+_REPLACED = (types.FunctionType, types.BuiltinFunctionType, type, bool)
+
+
+class Watch:
+    """`roots`: what code is called, by the names that messages use. Without `reads`, only what is written counts."""
+
+    def __init__(self, roots: Mapping[str, Any], reads: bool = True) -> None:
+        self._roots, self._reads = roots, reads
+        self._walk = Walk()
+        self._observer = Observer(self._walk)
+        self.changes: list[Change] = []  # what the capture's code wrote, and what has been put back
+        self._add_roots(self._walk)
+
+    @contextlib.contextmanager
+    def over(self) -> Iterator[None]:
+        """Around the capture. Afterwards the user's objects hold what they held before."""
+        try:
+            yield
+        finally:
+            changes = [change for note in self._walk.notes if not _is_librarys(note) for change in note.changes()]
+            for note in {id(change.note): change.note for change in changes}.values():
+                note.put_back()
+            self.changes = [change for change in changes if not self._is_torchs_own(change)]
+
+    def observing(self) -> contextlib.AbstractContextManager[None]:
+        """Around all calls of the user's code in it."""
+        return self._observer.observing() if self._reads else contextlib.nullcontext()
+
+    def refusal(self) -> str | None:
+        """The line of the user's that does what no later step would do, and what it does; None: nothing does."""
+        for asked in self._observer.cannot:
+            return f"{asked.line}: {asked.what} while the step runs; {_SHOWN_IN_NO_STEP}"
+        for change in self.changes:
+            where = self._line_that_wrote(change)
+            if isinstance(change.note, notes.RandomState):
+                return f"{where}: random numbers of {change.note.path} are drawn while the step runs; expected torch's"
+            return f"{where}: {change.path} is changed by the step ({shown_change(change)}); {_SHOWN_IN_NO_STEP}"
+        return None
+
+    def shows(self) -> list[Asked]:
+        """What the user would see at each step of plain PyTorch, and sees at a capture alone."""
+        return self._observer.shows
+
+    def guards(self) -> Guards:
+        """Of all that the code has read. To be called when nothing is left changed."""
+        walk = Walk(self._observer.names)
+        self._add_roots(walk, random_state=False)
+        for noted in self._observer.user_globals.values():
+            note = notes.Globals(noted.holder, noted.path)
+            walk.notes.append(note)
+            for name in sorted(noted.names):
+                walk.add_global(note, name)
+        for function in self._functions_unseen(walk):
+            walk.add(function, function.__qualname__)
+        for found, names in self._observer.library.values():
+            note = notes.Globals(found, str(found.get("__name__", "")))
+            for name in names:
+                if isinstance(found.get(name), _REPLACED):
+                    note.name_too(name)
+            walk.notes.append(note)
+        return Guards([note for note in walk.notes if not isinstance(note, notes.RandomState)], self._observer.names, walk.refused)
+
+    def _add_roots(self, walk: Walk, random_state: bool = True) -> None:
+        for name in _HOOKS_OF_ALL_MODULES:
+            walk.add(getattr(torch_modules, name), f"torch.nn.modules.module.{name}")
+        for path, root in self._roots.items():
+            walk.add(root, path)
+        if random_state and self._reads:
+            walk.notes.append(random_note(random._inst, "random"))  # type: ignore[attr-defined]
+            numpy = sys.modules.get("numpy")
+            if numpy is not None:
+                walk.notes.append(random_note(numpy.random.mtrand._rand, "numpy.random"))
+
+    def _functions_unseen(self, walk: Walk) -> list[types.FunctionType]:
+        """Functions with cells of their own that ran and that no root leads to."""
+        import gc
+
+        codes = {id(code) for code in self._observer.codes if code.co_freevars and not code.co_name.startswith("<")}
+        if not codes:
+            return []
+        return [f for f in gc.get_objects() if type(f) is types.FunctionType and id(f.__code__) in codes and not walk.knows(f)]
+
+    def _is_torchs_own(self, change: Change) -> bool:
+        """What torch's modules and hooks keep for themselves, and make anew in each forward pass: the flat weights of a recurrent
+        layer, a normalized weight."""
+        return isinstance(change.note, notes.Attributes) and not isinstance(change.note, notes.Globals) \
+            and not self._observer.writes(str(change.key))
+
+    def _line_that_wrote(self, change: Change) -> str:
+        if isinstance(change.note, notes.RandomState):
+            if change.note.path == "random" and any(self._observer.draws):
+                return next(filter(None, self._observer.draws))
+            names = {"random", "rand", "randn", "randint", "normal", "uniform", "choice", "shuffle", "permutation", "integers", "standard_normal"}
+            return self._observer.line_of(names, ("LOAD_METHOD", "LOAD_ATTR", "LOAD_GLOBAL")) or "the model's code"
+        names = {str(change.key), change.note.path.rpartition(".")[2].partition("[")[0], change.path.rpartition(".")[2].partition("[")[0]}
+        stored = self._observer.line_of({str(change.key)}, ("STORE_ATTR", "STORE_GLOBAL", "STORE_DEREF"))
+        return stored or next(filter(None, self._observer.sets), None) or self._observer.line_of(names, ("STORE_ATTR", "STORE_GLOBAL", "STORE_DEREF", "LOAD_ATTR", "LOAD_GLOBAL", "LOAD_DEREF")) \
+            or "the model's code"
+
+
+def shown_change(change: Change) -> str:
+    return f"{notes.shown(change.old)} before, {notes.shown(change.new)} after"
+
+
+def _is_librarys(note: notes.Note) -> bool:
+    """Torch's and Python's own objects keep what they please."""
+    if isinstance(note, notes.ClassAttributes):
+        file = getattr(sys.modules.get(note.of.__module__), "__file__", None)
+        return file is None and note.of.__module__ != "__main__" or file is not None and is_library(file)
+    return False
+
+
+def watch_of(model: torch.nn.Module, loss_fn: Any, **more: Any) -> Mapping[str, Any]:
+    """The roots of a step."""
+    return {"model": model, "loss_fn": loss_fn} | {name: value for name, value in more.items() if value is not None}

@@ -1,0 +1,73 @@
+"""The guards of a captured step: all that decided which ops it has, compared before it runs again.
+
+What the user's Python code read while it was captured (docs/guarantees.md) is noted by ebbtide.capture.watch; tensors whose values decided
+a branch are compared by value. Where a guard does not hold the step is captured anew; plans whose guards may hold again are kept.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import torch
+
+from ..capture.step import CapturedStep
+from ..capture.watch.guards import Guards
+
+
+class StepGuards:
+    """`hold` is asked before each step."""
+
+    def __init__(self, guards: Guards, captured: CapturedStep) -> None:
+        self.guards, self._asked = guards, captured.asked
+
+    def __len__(self) -> int:
+        return len(self.guards) + len(self._asked)
+
+    def hold(self) -> bool:
+        return self.guards.hold() and all(_same_values(*pair) for pair in self._asked)
+
+    def why(self) -> str | None:
+        """What does not hold, in a few words."""
+        change = self.guards.first_change()
+        if change is not None:
+            return str(change)
+        changed = [tensor for tensor, copy in self._asked if not _same_values(tensor, copy)]
+        return f"the values of a tensor of shape {tuple(changed[0].shape)}, by which the code decides, changed" if changed else None
+
+
+def first_difference(captured: CapturedStep, other: CapturedStep) -> str | None:
+    """Where two captures are not the same step, in a few words; None: they are. Values of scalars are read anew at each step."""
+    a, b = captured.graph, other.graph
+    for one, two in zip(a["ops"], b["ops"]):
+        if one != two:
+            name = next(field for field in {**one, **two} if one.get(field) != two.get(field))
+            return f"{one['kind']} in layer {one.get('layer') or '(none)'}: {name} was {_short(one.get(name))}, is {_short(two.get(name))}"
+    for field in ("ops", "tensors", "storages", "outputs"):
+        if a[field] != b[field]:
+            return f"{len(a[field])} {field}, then {len(b[field])}" if len(a[field]) != len(b[field]) else f"other {field}"
+    if [s["name"] for s in a["scalars"]] != [s["name"] for s in b["scalars"]]:
+        return "other scalars"
+    for storage, source in captured.sources.items():
+        now = other.sources.get(storage)
+        if now is None or (now.kind, now.name, now.fresh) != (source.kind, source.name, source.fresh):
+            return f"{source.name} is another tensor"
+        if source.kind == "optimizer_state" or source.tensor is now.tensor or (source.kind == "buffer" and not source.name.startswith("constant.")):
+            continue
+        if source.kind != "input" and not (source.fresh and _same_values(source.tensor, now.tensor)):
+            return f"{source.name} is another tensor"
+    return None
+
+
+def _same_values(tensor: Any, copy: Any) -> bool:
+    """To the last bit, as far as bytes tell."""
+    if tensor.shape != copy.shape or tensor.dtype != copy.dtype:
+        return False
+    with torch.no_grad():
+        a, b = tensor.detach().contiguous(), copy.detach().contiguous()
+        return torch.equal(a.view(-1).view(torch.uint8), b.view(-1).view(torch.uint8)) if a.dim() and a.numel() else torch.equal(a, b)
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 80 else text[:77] + "..."
