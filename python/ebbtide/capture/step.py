@@ -50,6 +50,7 @@ class CapturedStep:
         # An Update, or what CaptureOptions.around gave for it: the scalars' values for each step. None without an optimizer.
         self.update = update
         self.sources = sources  # by storage number, for all that exists before the step
+        self.value_of: Callable[[torch.Tensor], torch.Tensor | None] = lambda fake: None  # of tensors that depend on no data: their values
         self.asked: list[tuple[torch.Tensor, torch.Tensor]] = []  # tensors whose values decided which ops there are, and copies
         self.seconds = seconds
 
@@ -121,7 +122,7 @@ def _capture(model: torch.nn.Module, loss_fn: Callable[..., torch.Tensor] | None
         with torch.no_grad(), watch.observing(), mode:
             update.record(recorder, tracing, inputs.parameters, inputs.declare_state)
     captured = _finish(model, update, inputs, outputs, gradients, started)
-    captured.asked = list(known.asked.values())
+    captured.asked, captured.value_of = list(known.asked.values()), known.of
     return captured
 
 

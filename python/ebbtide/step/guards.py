@@ -7,19 +7,21 @@ a branch are compared by value. Where a guard does not hold the step is captured
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from ..capture.step import CapturedStep
 from ..capture.watch.guards import Guards
+from ..capture.watch.watch import Effect
 
 
 class StepGuards:
-    """`hold` is asked before each step."""
+    """`hold` is asked before each step; `effects` are what the step leaves in Python's objects."""
 
-    def __init__(self, guards: Guards, captured: CapturedStep) -> None:
-        self.guards, self._asked = guards, captured.asked
+    def __init__(self, guards: Guards, captured: CapturedStep, effects: Sequence[Effect]) -> None:
+        self.guards, self._asked, self.effects = guards, captured.asked, effects
 
     def __len__(self) -> int:
         return len(self.guards) + len(self._asked)
@@ -40,11 +42,11 @@ def first_difference(captured: CapturedStep, other: CapturedStep) -> str | None:
     """Where two captures are not the same step, in a few words; None: they are. Values of scalars are read anew at each step."""
     a, b = captured.graph, other.graph
     for one, two in zip(a["ops"], b["ops"]):
-        if one != two:
-            name = next(field for field in {**one, **two} if one.get(field) != two.get(field))
+        if _text(one) != _text(two):
+            name = next(field for field in {**one, **two} if _text(one.get(field)) != _text(two.get(field)))
             return f"{one['kind']} in layer {one.get('layer') or '(none)'}: {name} was {_short(one.get(name))}, is {_short(two.get(name))}"
     for field in ("ops", "tensors", "storages", "outputs"):
-        if a[field] != b[field]:
+        if _text(a[field]) != _text(b[field]):
             return f"{len(a[field])} {field}, then {len(b[field])}" if len(a[field]) != len(b[field]) else f"other {field}"
     if [s["name"] for s in a["scalars"]] != [s["name"] for s in b["scalars"]]:
         return "other scalars"
@@ -68,6 +70,11 @@ def _same_values(tensor: Any, copy: Any) -> bool:
         return torch.equal(a.view(-1).view(torch.uint8), b.view(-1).view(torch.uint8)) if a.dim() and a.numel() else torch.equal(a, b)
 
 
+def _text(value: Any) -> str:
+    """Where Python calls 1, 1.0 and True equal, and 0.0 and -0.0, texts differ."""
+    return json.dumps(value)
+
+
 def _short(value: Any) -> str:
-    text = json.dumps(value)
+    text = _text(value)
     return text if len(text) <= 80 else text[:77] + "..."

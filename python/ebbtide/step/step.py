@@ -17,7 +17,7 @@ from .. import native
 from ..arguments import ASSUMED_LINKS, bandwidth, budget_text, device_of
 from ..capture.errors import pointing_to
 from ..capture.step import CapturedStep, CaptureOptions, capture_step
-from ..capture.watch.watch import Watch, watch_of
+from ..capture.watch.watch import Effect, Watch, watch_of
 from ..errors import BudgetError, CaptureError
 from ..native.torch_library import library
 from ..progress import Reporter, counting
@@ -116,18 +116,24 @@ class Step:
         key = self._key(leaves, shape)
         prepared = self._plans.get(key)
         if prepared is not None and not prepared.still_fits():
-            self._anew[key] = self._anew.get(key, 0) + 1
-            if self._anew[key] == _MANY_CAPTURES:
-                warnings.warn(f"the step is captured anew for the {_MANY_CAPTURES}rd time, which takes {prepared.captured.seconds:.1f} s and more: "
-                              f"{prepared.guards.why() or 'the optimizer changed'}. Numbers that change from step to step may be tensors instead, whose values "
-                              "are read anew each time", stacklevel=4)
             self._aside.append((key, self._plans.pop(key)))
-            prepared = None
+            prepared = self._taken_back(key)
+            if prepared is None:
+                self._count_captures(key)
         if prepared is None:
-            prepared = self._taken_back(key) or self._prepare(batch)
+            prepared = self._prepare(batch)
         self._plans[key] = prepared
         self._plans.move_to_end(key)
         return key, prepared
+
+    def _count_captures(self, key: Hashable) -> None:
+        """Says so where the step is captured time and again."""
+        self._anew[key] = self._anew.get(key, 0) + 1
+        if self._anew[key] == _MANY_CAPTURES:
+            last = self._aside[-1][1]
+            warnings.warn(f"the step is captured anew for the {_MANY_CAPTURES}rd time, which takes {last.captured.seconds:.1f} s and more: "
+                          f"{last.guards.why() or 'the optimizer changed'}. Numbers that change from step to step may be tensors instead, whose values "
+                          "are read anew each time", stacklevel=5)
 
     def _taken_back(self, key: Hashable) -> Prepared | None:
         """A plan that was set aside and whose guards hold again."""
@@ -208,7 +214,7 @@ class Step:
         note(f"capturing {type(self._model).__name__}")
         captured, guards = self._capture(leaves, shape)
         for place, (other, prepared) in enumerate(self._aside):
-            if other == key and first_difference(prepared.captured, captured) is None:  # what changed makes no difference to the step
+            if other == key and not guards.effects and not prepared.guards.effects and first_difference(prepared.captured, captured) is None:  # what changed makes no difference to the step
                 prepared.refresh(captured, guards)
                 self._plans[key] = self._aside.pop(place)[1]
                 note("")
@@ -242,20 +248,36 @@ class Step:
         """The step for batches of this form, and what it depends on."""
         with pointing_to(*_OTHER_WAYS):
             batch = tree_unflatten([hollow(path, leaf, self._device) for path, leaf in leaves], shape)
-            watch = Watch(watch_of(self._model, self._loss_fn, on_gradients=self._options.on_gradients))
-            captured = capture_step(
-                self._model, self._loss_fn, self._optimizer, batch, CaptureOptions(
-                    device=self._device, autocast=self._options.autocast, watch=watch,
-                    around=lambda update: Gradients(update, self._accumulate > 1, self._applies(), self._hook)))
+            captured, watch = self._captured_once(batch)
+            effects = watch.effects(captured.value_of)
             refusal = watch.refusal()
-            if refusal is not None:
+            if refusal is not None and (not effects or not self._settles(batch, effects)):
                 raise CaptureError(refusal)
             guards = watch.guards()
             for path, why in guards.refused:
                 raise CaptureError(f"{path}, which the step's code may read, {why}")
         for asked in watch.shows():
             warnings.warn(f"{asked.line}: {asked.what} when the step is captured, and not at each step", stacklevel=2)
-        return captured, StepGuards(guards, captured)
+        captured.value_of = lambda fake: None
+        return captured, StepGuards(guards, captured, effects or [])
+
+    def _captured_once(self, batch: Any) -> tuple[CapturedStep, Watch]:
+        watch = Watch(watch_of(self._model, self._loss_fn, on_gradients=self._options.on_gradients))
+        captured = capture_step(
+            self._model, self._loss_fn, self._optimizer, batch, CaptureOptions(
+                device=self._device, autocast=self._options.autocast, watch=watch,
+                around=lambda update: Gradients(update, self._accumulate > 1, self._applies(), self._hook)))
+        return captured, watch
+
+    def _settles(self, batch: Any, effects: list[Effect]) -> bool:
+        """Whether a step with these effects is followed by steps with none."""
+        try:
+            for effect in effects:
+                effect.apply()
+            return self._captured_once(batch)[1].refusal() is None
+        finally:
+            for effect in effects:
+                effect.undo()
 
     def _check_again(self, prepared: Prepared, batch: Any) -> None:
         """Raises CaptureError where a capture of now is not the one that is about to run."""
@@ -341,6 +363,8 @@ class Execution:
             raise torch.OutOfMemoryError(f"{error}; the step has changed nothing") from None
         prepared.steps += 1
         self.state.step_taken(update)
+        for effect in prepared.guards.effects:
+            effect.apply()
         return loss
 
 

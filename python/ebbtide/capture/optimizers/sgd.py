@@ -28,7 +28,7 @@ def scalars(group, step):
 
 def taken(state):
     """torch counts no steps here; only the first differs from the others."""
-    return 1 if state.get("momentum_buffer") is not None else None
+    return 1 if state.get("momentum_buffer") is not None else 0
 
 
 def one(aten, group, parameter, gradient, state, s):

@@ -1,5 +1,10 @@
 """From one of torch's optimizers to its recorded update: which description, which path, whose state."""
 
+import inspect
+import math
+import os
+import sys
+
 import torch
 
 from ...errors import CaptureError
@@ -7,6 +12,8 @@ from . import adafactor, adagrad, adam, rmsprop, sgd
 from .calls import Calls, Scalars
 
 _DESCRIPTIONS = {c: d for d in (sgd, adam, rmsprop, adagrad, adafactor) for c in d.OPTIMIZERS}
+_OPTIMIZER_MODULE = sys.modules[torch.optim.Optimizer.__module__]
+_STEPS = {c: inspect.unwrap(c.step).__code__ for c in _DESCRIPTIONS}  # torch's own, whatever takes their place later
 SUPPORTED = tuple(c.__name__ for c in _DESCRIPTIONS)
 
 
@@ -18,6 +25,9 @@ def describe(optimizer):
     description = _DESCRIPTIONS.get(type(optimizer))
     if description is None:
         raise CaptureError(f"optimizer {type(optimizer).__name__} cannot be captured; supported: {names}")
+    added = _added_to(optimizer)
+    if added is not None:
+        raise CaptureError(f"optimizer {type(optimizer).__name__} has {added}, which a captured step would not run; expected torch's own step alone")
     refused = ["capturable", "differentiable", "fused"]
     if not hasattr(description, "many"):
         refused.append("foreach")
@@ -43,8 +53,9 @@ class Update:
         self._description = description
         self._optimizer = optimizer
         self._structure = self._structures()
+        self._held = [list(group["params"]) for group in optimizer.param_groups]  # so that their ids stay their own
         self._taken_before = {id(p): self._taken(p) for group in optimizer.param_groups for p in group["params"]}
-        self._updated = [[] for _ in optimizer.param_groups]  # the parameters that get gradients, by group
+        self._cohorts = [[] for _ in optimizer.param_groups]  # the parameters that get gradients, by group and by steps taken
         self.name = type(optimizer).__name__.lower()
 
     def record(self, recorder, tracing, parameters, declare_state):
@@ -55,17 +66,26 @@ class Update:
             members = []
             for parameter in group["params"]:
                 if id(parameter) not in parameters:
-                    raise CaptureError(f"optimizer: group {number} holds a parameter that is not the model's")
+                    if parameter.grad is not None:
+                        raise CaptureError(f"optimizer: group {number} holds a parameter that is not the model's and has a gradient; expected .grad None")
+                    continue  # another took its place in the model; torch passes over it too
                 real, fake, name = parameters[id(parameter)]
                 if fake.grad is not None:
-                    members.append((fake, fake.grad, self._states(group, real, fake, name, declare_state), name))
-                    self._updated[number].append(real)
+                    if real.is_complex():
+                        raise CaptureError(f"parameter {name} is complex; expected real parameters, as an optimizer's arithmetic differs")
+                    members.append((real, fake, fake.grad, self._states(group, real, fake, name, declare_state), name))
                 elif self._optimizer.state.get(real):  # never updated, but it takes memory
                     self._states(group, real, fake, name, declare_state)
-            taken = _one_count(number, (self._taken_before[id(p)] for p in self._updated[number]))
-            values = self._description.scalars(group, taken + 1)
-            scalars = Scalars({n: recorder.scalar(f"group{number}.{n}", v) for n, v in values.items()})
-            self._record_group(recorder, aten, group, members, scalars)
+            # Parameters that have taken as many steps have the same numbers; those that were frozen for a time have others.
+            cohorts = {}
+            for member in members:
+                cohorts.setdefault(self._taken_before[id(member[0])], []).append(member)
+            for place, (taken, cohort) in enumerate(cohorts.items() if cohorts else [(0, [])]):
+                self._cohorts[number].append([member[0] for member in cohort])
+                prefix = f"group{number}" if place == 0 else f"group{number}.cohort{place}"
+                values = self._scalars(number, group, taken)
+                scalars = Scalars({n: recorder.scalar(f"{prefix}.{n}", v) for n, v in values.items()})
+                self._record_group(recorder, aten, group, [member[1:] for member in cohort], scalars)
 
     def _record_group(self, recorder, aten, group, members, scalars):
         if members and self._many(group, [m[0] for m in members]):
@@ -84,22 +104,41 @@ class Update:
         `steps[g]` (default: the state's own count) steps of group g already taken."""
         values = []
         for number, group in enumerate(self._optimizer.param_groups):
-            taken = steps[number] if steps is not None else _one_count(number, map(self._taken, self._updated[number]))
-            values += [float(v) for v in self._description.scalars(group, taken + 1).values()]
+            for cohort in self._cohorts[number]:
+                taken = steps[number] if steps is not None else self._taken(cohort[0]) if cohort else 0
+                values += [float(v) for v in self._description.scalars(group, taken + 1).values()]
         return values
 
     def counted(self):
         """The parameters whose state has a count of steps under "step", which each step raises by one."""
         if hasattr(self._description, "taken"):
             return []
-        return [parameter for group in self._updated for parameter in group]
+        return [parameter for group in self._cohorts for cohort in group for parameter in cohort]
 
     def still_fits(self):
-        """False once a change of the hyper-parameters asks for other ops than those recorded."""
-        return self._structures() == self._structure
+        """False once the optimizer would do something else than what was recorded."""
+        if self._structures() != self._structure:
+            return False
+        for group in self._cohorts:
+            counts = [{self._taken(parameter) for parameter in cohort} for cohort in group]
+            if any(len(taken) > 1 for taken in counts) or len(set().union(*counts)) < len([taken for taken in counts if taken]):
+                return False
+        return True
 
     def _structures(self):
-        return [(d["foreach"], self._description.structure(d)) for d in self._optimizer.param_groups]
+        """All that decides which ops there are, and that torch's own step is what runs. Numbers count by their types."""
+        optimizer, groups = self._optimizer, []
+        for group in optimizer.param_groups:
+            known = {name: (value if type(value) in (bool, str, type(None)) else type(value)) for name, value in group.items() if name in optimizer.defaults}
+            groups.append((known, self._description.structure(group), [id(p) for p in group["params"]]))
+        return groups, _added_to(optimizer)
+
+    def _scalars(self, number, group, taken):
+        values = self._description.scalars(group, taken + 1)
+        for name, value in values.items():
+            if not math.isfinite(value):
+                raise CaptureError(f"optimizer: {name} of group {number} is {value}; expected finite hyper-parameters (lr {group['lr']})")
+        return values
 
     def _many(self, group, parameters):
         if group["foreach"] is not None:
@@ -107,11 +146,12 @@ class Update:
         return getattr(self._description, "MANY_BY_DEFAULT", True) and all(p.device.type == "cuda" for p in parameters)
 
     def _taken(self, parameter):
-        """Steps that a parameter has taken, as its state counts them; None: not counted."""
+        """Steps that a parameter has taken, as its state counts them."""
         state = self._optimizer.state.get(parameter, {})
         if "step" in state:
-            return 0 if state["step"].device.type == "meta" else int(state["step"])
-        return getattr(self._description, "taken", lambda state: None)(state)
+            count = state["step"]
+            return int(count) if not isinstance(count, torch.Tensor) or count.device.type != "meta" else 0
+        return getattr(self._description, "taken", lambda state: 0)(state)
 
     def _states(self, group, real, fake, name, declare_state):
         made = {}
@@ -119,6 +159,9 @@ class Update:
             present = self._optimizer.state.get(real, {}).get(state_name)
             if present is not None:
                 tensor = torch.empty_strided(present.shape, present.stride(), dtype=present.dtype, device=fake.device)
+            elif self._optimizer.state.get(real) and not hasattr(self._description, "taken"):
+                raise CaptureError(f"optimizer: the state of {name} has no {state_name}, which its flags ask for since they changed; "
+                                   "torch's own step would raise KeyError")
             elif shape is None:
                 tensor = torch.empty_like(fake)
             else:
@@ -128,12 +171,32 @@ class Update:
         return made
 
 
-def _one_count(number, counts):
-    """The number of steps that all parameters of a group have taken."""
-    counts = {count for count in counts if count is not None}
-    if len(counts) > 1:
-        raise CaptureError(f"optimizer: parameters of group {number} have taken different numbers of steps: {sorted(counts)}")
-    return counts.pop() if counts else 0
+def _added_to(optimizer):
+    """What would run beside torch's own step, in a few words; None: nothing."""
+    for name in ("_optimizer_step_pre_hooks", "_optimizer_step_post_hooks"):
+        if getattr(optimizer, name, None):
+            return "a hook of its step"
+    for name in ("_global_optimizer_pre_hooks", "_global_optimizer_post_hooks"):
+        if getattr(_OPTIMIZER_MODULE, name, None):
+            return "a hook of every optimizer's step"
+    for holder in (vars(optimizer), vars(type(optimizer))):
+        if holder.get("step") is not None and not _is_torchs(holder["step"], type(optimizer)):
+            return "another step in the place of torch's"
+    return None
+
+
+def _is_torchs(step, of):
+    """Whether it is torch's own step, in the wrappers that torch itself puts around it (schedulers do)."""
+    step = getattr(step, "__func__", step)
+    while hasattr(step, "__wrapped__"):
+        if not _in_torch(step):
+            return False
+        step = step.__wrapped__
+    return _in_torch(step) and step.__code__ is _STEPS[of]
+
+
+def _in_torch(function):
+    return getattr(getattr(function, "__code__", None), "co_filename", "").startswith(os.path.dirname(torch.__file__))
 
 
 def _by_device_and_type(members):

@@ -244,6 +244,20 @@ class Contents(Note):
                 view.cast("B")[:] = contents
 
 
+class Variable(Note):
+    """A contextvars.ContextVar, in the present context."""
+
+    def now(self) -> dict[Any, Any]:
+        return {"value": self.holder.get(MISSING)}
+
+    def put(self, key: Any, value: Any) -> None:
+        if value is not MISSING:
+            self.holder.set(value)
+
+    def path_of(self, key: Any) -> str:
+        return self.path
+
+
 class Form(Note):
     """What code may ask a tensor that is neither parameter nor buffer, apart from its values."""
 

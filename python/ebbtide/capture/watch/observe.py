@@ -59,6 +59,7 @@ class Observer:
         self.shows: list[Asked] = []  # what only the capture shows
         self.draws: list[str] = []  # lines that draw from Python's random numbers
         self.sets: list[str] = []  # lines of the user's that set attributes by names that are made there
+        self.reads_environment = False
         self._known: set[types.CodeType] = set()
 
     @contextlib.contextmanager
@@ -126,11 +127,18 @@ class Observer:
         library = is_library(code.co_filename)
         self.names.update(code.co_names, (c for c in code.co_consts if type(c) is str))
         if library:
+            if code.co_filename in (os.__file__, "<frozen os>"):
+                self.walk.add(os.environ, "os.environ")
+                self.reads_environment = True
             self.library.setdefault(id(found), (found, set()))[1].update(_global_names(code))
             return
         self.codes.append(code)
         for name, chain in _global_chains(code):
             self._name(found, name, chain)
+        for module in _imported(code, found):
+            for name in code.co_names:
+                if name in vars(module):
+                    self._attribute(module, name, [])
 
     def _name(self, found: dict[str, Any], name: str, chain: list[str]) -> None:
         """A name of a module's globals; where it is a module itself, the attribute that is asked of it."""
@@ -141,23 +149,21 @@ class Observer:
         self.walk.add_global(note, name)
         value = found.get(name)
         if isinstance(value, types.ModuleType) and chain:
-            if is_library(getattr(value, "__file__", None) or "<frozen"):
-                self.library.setdefault(id(vars(value)), (vars(value), set()))[1].add(chain[0])
-                inner = vars(value).get(chain[0])
-                if isinstance(inner, types.ModuleType):
-                    self._name_in_library(inner, chain[1:])
-                elif not callable(inner):
-                    self.walk.add(inner, f"{name}.{chain[0]}")
-            else:
-                self._name(vars(value), chain[0], chain[1:])
+            self._attribute(value, chain[0], chain[1:])
 
-    def _name_in_library(self, module: types.ModuleType, chain: list[str]) -> None:
-        while chain:
-            self.library.setdefault(id(vars(module)), (vars(module), set()))[1].add(chain[0])
-            inner = vars(module).get(chain[0])
-            if not isinstance(inner, types.ModuleType):
-                return
-            module, chain = inner, chain[1:]
+    def _attribute(self, module: types.ModuleType, name: str, chain: list[str]) -> None:
+        """A name that code asks of a module, and what it asks of that."""
+        if not is_library(getattr(module, "__file__", None) or "<frozen"):
+            self._name(vars(module), name, chain)
+            return
+        self.library.setdefault(id(vars(module)), (vars(module), set()))[1].add(name)
+        inner = vars(module).get(name)
+        if isinstance(inner, types.ModuleType):
+            if chain:
+                self._attribute(inner, chain[0], chain[1:])
+        elif inner is os.environ:
+            self.walk.add(inner, "os.environ")
+            self.reads_environment = True
 
 
 def _global_names(code: types.CodeType) -> set[str]:
@@ -179,6 +185,17 @@ def _global_chains(code: types.CodeType) -> list[tuple[str, list[str]]]:
         elif operation not in ("CACHE", "EXTENDED_ARG"):
             growing = False
     return chains
+
+
+def _imported(code: types.CodeType, found: dict[str, Any]) -> list[types.ModuleType]:
+    """Modules that the code imports itself."""
+    modules = []
+    for _, opcode, argument in dis._unpack_opargs(code.co_code):  # type: ignore[attr-defined]
+        if dis.opname[opcode] == "IMPORT_NAME":
+            name = code.co_names[argument]
+            for full in (name, name.partition(".")[0], f"{found.get('__package__')}.{name}"):
+                modules += [sys.modules.get(full), *(sys.modules.get(f"{full}.{inner}") for inner in code.co_names)]
+    return [module for module in modules if module is not None]
 
 
 def _user_line(frame: types.FrameType | None) -> str | None:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import array
 import collections
+import contextvars
 import functools
 import itertools
 import os
 import random
 import sys
 import sysconfig
+import threading
 import types
 import weakref
 from collections.abc import Callable
@@ -247,6 +249,8 @@ _VISITS: list[tuple[Any, Visit]] = [
     ((tuple, frozenset), lambda walk, value, path: walk._tuple(tuple(value), path)),
     ((bytearray, array.array, *_numpy("ndarray")), Walk._array),
     ((random.Random, *_numpy("random.Generator", "random.RandomState", "random.BitGenerator")), Walk._random),
+    (contextvars.ContextVar, lambda walk, value, path: walk._follow(walk._note(notes.Variable(value, path)))),
+    (threading.local, Walk._object),
     (weakref.ref, Walk._reference),
     (types.BuiltinFunctionType, Walk._builtin),
     (types.CellType, lambda walk, value, path: walk._follow(walk._note(notes.Fields(value, ("cell_contents",), path)))),

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import random
 import sys
 import types
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn.modules import module as torch_modules
 
 from . import notes
 from .guards import Guards
-from .notes import Change
+from .notes import Change, is_atom
 from .observe import Asked, Observer
 from .walk import Walk, is_library, random_note
 
@@ -22,6 +24,20 @@ _HOOKS_OF_ALL_MODULES = [name for name in vars(torch_modules) if name.startswith
 _SHOWN_IN_NO_STEP = ("expected Python code without effects of its own, as the steps that follow run none of it")
 # In the globals of torch's own code, what a user may replace; what else is there, it makes when it needs it.
 _REPLACED = (types.FunctionType, types.BuiltinFunctionType, type, bool)
+
+
+class Effect(NamedTuple):
+    """That a part of a holder becomes `value` when the step is taken."""
+
+    note: notes.Note
+    key: Any
+    value: Any
+
+    def apply(self) -> None:
+        self.note.put(self.key, self.value)
+
+    def undo(self) -> None:
+        self.note.put_back()
 
 
 class Watch:
@@ -60,6 +76,25 @@ class Watch:
             return f"{where}: {change.path} is changed by the step ({shown_change(change)}); {_SHOWN_IN_NO_STEP}"
         return None
 
+    def effects(self, value_of: Callable[[torch.Tensor], torch.Tensor | None]) -> list[Effect] | None:
+        """What the code wrote, as far as it is the same whatever the data is: numbers, strings, and tensors of which `value_of` gives
+        the values (masks and tables that a model keeps when it has made them). None: something else was written."""
+        if self._observer.cannot:
+            return None
+        effects = []
+        for change in self.changes:
+            value = change.new
+            if isinstance(value, FakeTensor):
+                value = None if value.requires_grad or value.device.type != "cpu" else value_of(value)
+                if value is None:
+                    return None
+            elif not (is_atom(value) or value is notes.MISSING or type(value) is tuple and all(map(is_atom, value))):
+                return None
+            if not isinstance(change.note, (notes.Entries, notes.Fields)):
+                return None
+            effects.append(Effect(change.note, change.key, value))
+        return effects
+
     def shows(self) -> list[Asked]:
         """What the user would see at each step of plain PyTorch, and sees at a capture alone."""
         return self._observer.shows
@@ -75,6 +110,8 @@ class Watch:
                 walk.add_global(note, name)
         for function in self._functions_unseen(walk):
             walk.add(function, function.__qualname__)
+        if self._observer.reads_environment:
+            walk.add(os.environ, "os.environ")
         for found, names in self._observer.library.values():
             note = notes.Globals(found, str(found.get("__name__", "")))
             for name in names:
