@@ -62,6 +62,7 @@ Planned MakePlan(const TrainingGraph& graph, const Problem& problem, const Polic
     out.evaluations += result.evaluations;
     if (IsCancelled(problem)) return out;
     if (!result.schedule) break;
+    options.schedules = {*result.schedule};
     Plan plan = Described(graph, problem, policy, Trimmed(problem, *std::move(result.schedule)));
     const IdVector<sim::StepId, Bytes> live = sim::StepBytes(workload, plan.schedule);
     const Bytes live_peak = live.empty() ? 0 : *std::ranges::max_element(live);

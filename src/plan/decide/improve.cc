@@ -13,6 +13,8 @@ constexpr int kMostChanges = 96;     // of one proposal
 constexpr int kTries = 24;           // to find a storage worth dropping
 constexpr int kPerAdjustment = 64;   // proposals between two looks at the price and the overloaded stages
 
+constexpr double kDearest = 64;      // price of memory over that at the beginning
+
 }  // namespace
 
 Improver::Improver(const Problem& problem, const Units& units, std::uint64_t seed)
@@ -40,7 +42,7 @@ void Improver::Start(const std::vector<RunAgain>& runs) {
     const auto total = static_cast<double>(problem_.clock.back());
     Bytes sum = 0;
     for (std::size_t t = 0; t < workload_.ops(); ++t) sum += state_.levels()[t];
-    price_ = 4 * total / static_cast<double>(std::max<Bytes>(sum, 1));
+    price_ = first_price_ = 4 * total / static_cast<double>(std::max<Bytes>(sum, 1));
   }
   Keep();
 }
@@ -130,7 +132,7 @@ bool Improver::Shorten() {
     const std::size_t to = Retention::StageOf(events[k].at).index();
     if (to <= from) continue;
     const std::size_t first = std::min(from + 1, to);
-    if (overloaded_[to + 1] - overloaded_[first] == 0) continue;
+    if (!state_.levels().AnyAbove(first, to + 1)) continue;
     const RunId before = events[k].run;
     if (!state_.May(units_.of[s], OpId(to))) continue;
     Grow(units_.of[s], before, 0);
@@ -182,7 +184,6 @@ bool Improver::Exchange() {
   const Bytes excess = state_.levels().excess();
   if (!DropSome()) return false;
   for (int i = 0; i < 3 && state_.levels().excess() > excess && allowance_ > 0; ++i) {
-    FindOverloaded();
     if (!Shorten()) break;
   }
   return true;
@@ -202,41 +203,70 @@ bool Improver::Propose() {
   return Exchange();
 }
 
-void Improver::FindOverloaded() {
-  const Levels& levels = state_.levels();
-  overloaded_.resize(levels.size() + 1);
-  overloaded_[0] = 0;
-  for (std::size_t t = 0; t < levels.size(); ++t)
-    overloaded_[t + 1] = overloaded_[t] + (levels[t] > levels.budget() ? 1 : 0);
+// One proposal, taken or undone.
+void Improver::Step() {
+  const double cost = Cost();
+  const std::int64_t before = evaluations_;
+  const bool changed = Propose();
+  if (evaluations_ == before) ++evaluations_;  // looking for a change in vain counts as well
+  if (!changed) return;
+  const double change = Cost() - cost;
+  const double heat = temperature_ * std::max(1.0, price_ / first_price_);
+  if (change <= 0 || random_.Uniform() < std::exp(-change / heat)) {
+    log_.clear();
+    if (state_.levels().budget() == problem_.limits.budget) Keep();
+  } else {
+    UndoTo(0);
+  }
+}
+
+// The price of memory follows how often there is enough of it.
+void Improver::Adjust(int enough) {
+  if (enough < kPerAdjustment / 4) price_ = std::min(price_ * 1.15, kDearest * first_price_);
+  if (enough == 0) state_.Learn();
+  if (enough > kPerAdjustment / 2) price_ /= 1.1;
+}
+
+void Improver::SetHeat(double heat) {
+  temperature_ = scale_ * std::exp(std::log(0.5) * heat + std::log(0.002) * (1 - heat));
+}
+
+bool Improver::Fit(std::int64_t evaluations, double heat, const std::function<bool()>& stop) {
+  const Bytes goal = problem_.limits.budget;
+  const std::int64_t end = evaluations_ + evaluations;
+  const auto step = std::max<Bytes>(1, (state_.peak() - goal) / 24);
+  SetHeat(heat);
+  state_.SetBudget(std::max(goal, state_.peak() - step));
+  int enough = 0;
+  for (std::int64_t i = 0; evaluations_ < end; ++i) {
+    if (i % kPerAdjustment == 0) {
+      if (stop && stop()) break;
+      if (i > 0) Adjust(enough);
+      enough = 0;
+    }
+    Step();
+    if (state_.levels().excess() > 0) continue;
+    ++enough;
+    if (state_.levels().budget() == goal) break;
+    state_.SetBudget(std::max(goal, state_.peak() - step));
+  }
+  state_.SetBudget(goal);
+  Keep();
+  return state_.levels().excess() == 0;
 }
 
 void Improver::Run(std::int64_t evaluations, double warm, double cold, const std::function<bool()>& stop) {
   const std::int64_t begin = evaluations_, end = evaluations_ + evaluations;
-  int feasible = 0;
+  int enough = 0;
   for (std::int64_t i = 0; evaluations_ < end; ++i) {
     if (i % kPerAdjustment == 0) {
       if (stop && stop()) return;
-      const double done = static_cast<double>(evaluations_ - begin) / static_cast<double>(evaluations);
-      const double heat = warm + (cold - warm) * done;  // 1 to 0
-      temperature_ = scale_ * std::exp(std::log(0.5) * heat + std::log(0.002) * (1 - heat));
-      if (i > 0) price_ *= feasible < kPerAdjustment / 4 ? 1.15 : feasible > kPerAdjustment / 2 ? 1 / 1.1 : 1.0;
-      feasible = 0;
+      SetHeat(warm + (cold - warm) * static_cast<double>(evaluations_ - begin) / static_cast<double>(evaluations));
+      if (i > 0) Adjust(enough);
+      enough = 0;
     }
-    FindOverloaded();
-    const double cost = Cost();
-    const std::int64_t before = evaluations_;
-    const bool changed = Propose();
-    if (evaluations_ == before) ++evaluations_;  // looking for a change in vain counts as well
-    if (changed) {
-      const double change = Cost() - cost;
-      if (change <= 0 || random_.Uniform() < std::exp(-change / temperature_)) {
-        log_.clear();
-        Keep();
-      } else {
-        UndoTo(0);
-      }
-    }
-    feasible += state_.levels().excess() == 0;
+    Step();
+    enough += state_.levels().excess() == 0;
   }
 }
 

@@ -28,6 +28,8 @@ class Improver {
   // Makes `evaluations` changes, from `warm` (1: the beginning of a search) cooling down to `cold` (0: its end). Looks
   // at `stop` now and then.
   void Run(std::int64_t evaluations, double warm, double cold, const std::function<bool()>& stop);
+  // Lowers the peak step by step until it is within the budget; whether that is so. `heat` as above.
+  bool Fit(std::int64_t evaluations, double heat, const std::function<bool()>& stop);
   // The best so far: within the budget if any was, and then the fastest; else the one that is the least above it.
   const Decided& best() const { return best_; }
   std::int64_t evaluations() const { return evaluations_; }
@@ -41,12 +43,14 @@ class Improver {
   };
 
   double Cost() const {
-    return static_cast<double>(state_.again()) + price_ * static_cast<double>(state_.levels().excess());
+    return static_cast<double>(state_.again()) + price_ * state_.levels().weighted();
   }
   Moment Add(UnitId unit, RunId before);
   void Remove(Moment at);
   void UndoTo(std::size_t mark);
-  void FindOverloaded();
+  void Step();
+  void Adjust(int enough);
+  void SetHeat(double heat);
   bool Propose();
   bool Shorten();
   bool DropSome();
@@ -63,8 +67,8 @@ class Improver {
   Random random_;
   std::vector<StorageId> candidates_;   // that may be dropped for a while
   std::vector<double> weights_;         // running sums
-  std::vector<std::int32_t> overloaded_;  // by stage and one more: how many before it are above the budget
   double price_ = 0;                    // of a byte above the budget in one stage, in nanoseconds
+  double first_price_ = 1;
   double scale_ = 1;                    // a typical change in time
   double temperature_ = 0;
   int allowance_ = 0;                   // changes that the proposal at hand may still make

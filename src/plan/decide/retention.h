@@ -52,6 +52,8 @@ class Retention {
   Nanos again() const { return again_; }
   const Levels& levels() const { return levels_; }
   void SetBudget(Bytes budget) { levels_.SetBudget(budget); }
+  // Stages that are above the budget weigh more in what the search pays.
+  void Learn() { levels_.Learn(); }
   Bytes peak() const { return levels_.Most(); }
   // The memory of each stage from nothing, as levels() should have it.
   std::vector<Bytes> CountedLevels() const;

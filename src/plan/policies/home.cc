@@ -1,9 +1,15 @@
-// HOME: the whole model at once, searched by a particle swarm in a reduced space, improved by local search.
+// HOME: the whole model at once, by a particle swarm and local search, twice over: preferences that a rollout turns into
+// a schedule, and decisions that are the schedule. Each begins with what is known by then, and the fastest is taken.
+#include <algorithm>
+
+#include "plan/decide/decide.h"
 #include "plan/policies/policy.h"
 #include "sim/simulate.h"
 
 namespace ebbtide::plan {
 namespace {
+
+constexpr std::int64_t kChangesPerRollout = 100;  // where a number of schedules is asked for
 
 // Rollouts of large graphs take longer: as many as make a search of a few seconds.
 std::int64_t DefaultEvaluations(const sim::Workload& workload) {
@@ -11,33 +17,75 @@ std::int64_t DefaultEvaluations(const sim::Workload& workload) {
   return std::clamp<std::int64_t>(2'500'000 / ops, 32, 6000);
 }
 
+// A change of a decision costs what it changes, which hardly grows with the graph up to some thousand ops.
+std::int64_t DefaultChanges(const sim::Workload& workload) {
+  const auto ops = static_cast<std::int64_t>(std::max<std::size_t>(workload.ops(), 1));
+  return std::clamp<std::int64_t>(2'400'000'000 / ops, 24'000, 400'000);
+}
+
+// The fastest of what was found.
+class Best {
+ public:
+  explicit Best(const Problem& problem) : problem_(problem) {}
+  bool Offer(std::optional<sim::Schedule> schedule) {
+    if (!schedule) return false;
+    const sim::Outcome outcome = sim::Simulate(*problem_.workload, *schedule, problem_.link);
+    if (outcome.time >= time || outcome.host_peak > problem_.limits.host) return false;
+    time = outcome.time;
+    this->schedule = std::move(schedule);
+    return true;
+  }
+
+  Nanos time = kInfeasible;
+  std::optional<sim::Schedule> schedule;
+
+ private:
+  const Problem& problem_;
+};
+
+bool IsShort(const Problem& problem) {
+  return !problem.live.empty() && *std::ranges::max_element(problem.live) > problem.limits.budget;
+}
+
 }  // namespace
 
 PolicyResult RunHome(const PolicyInput& input) {
+  const Problem& problem = input.problem;
   SearchOptions options = input.search;
-  if (options.evaluations == 0) options.evaluations = DefaultEvaluations(*input.problem.workload);
-  if (!options.start.empty()) options.evaluations /= 4;  // it was searched before, for a budget hardly larger
-  const SearchResult found = Swarm(input.problem, options);
+  std::int64_t changes = options.evaluations > 0 ? kChangesPerRollout * options.evaluations
+                                                 : DefaultChanges(*problem.workload);
+  if (options.evaluations == 0) options.evaluations = DefaultEvaluations(*problem.workload);
+  // Where nothing is copied, decisions are the better of the two.
+  if (!problem.limits.may_swap) options.evaluations = std::max<std::int64_t>(options.evaluations / 4, 1);
+  // It was searched before, for a budget hardly larger.
+  if (!options.start.empty() || !options.schedules.empty()) options.evaluations /= 4, changes /= 2;
+  const SearchResult found = Swarm(problem, options);
   PolicyResult out{
       .schedule = {}, .stopped_early = found.stopped_early, .evaluations = found.evaluations, .preferences = {}};
-  Nanos best = kInfeasible;
+  Best best(problem);
   if (found.time != kInfeasible) {
-    Rollout rollout(input.problem, found.best, /*record=*/true);
-    if (rollout.Run()) {
-      out.schedule = rollout.TakeSchedule();
-      out.preferences = found.best;
-      best = sim::Simulate(*input.problem.workload, *out.schedule, input.problem.link).time;
-    }
+    Rollout rollout(problem, found.best, /*record=*/true);
+    if (rollout.Run() && best.Offer(rollout.TakeSchedule())) out.preferences = found.best;
   }
   // Where a simple rule does better, its schedule is taken. Those that look at every storage for each they give up are
   // too slow on large graphs.
   for (const auto rule : {RunNone, RunDtr, RunCapuchin, RunSuperNeurons, RunCheckpointSqrt, RunVdnnDyn}) {
-    if (input.problem.workload->ops() > kLargeGraph && (rule == RunDtr || rule == RunCapuchin)) continue;
-    PolicyResult other = rule(input);
-    if (!other.schedule) continue;
-    const Nanos time = sim::Simulate(*input.problem.workload, *other.schedule, input.problem.link).time;
-    if (time < best) best = time, out.schedule = std::move(other.schedule);
+    if (problem.workload->ops() > kLargeGraph && (rule == RunDtr || rule == RunCapuchin)) continue;
+    best.Offer(rule(input).schedule);
   }
+  if (problem.limits.may_recompute && IsShort(problem) && !(options.stop && options.stop())) {
+    DecideOptions decide{.changes = changes,
+                         .seed = options.seed,
+                         .threads = options.threads,
+                         .start = options.schedules,
+                         .progress = {},
+                         .stop = options.stop};
+    if (best.schedule) decide.start.insert(decide.start.begin(), *best.schedule);
+    DecideResult decided = Decide(problem, decide);
+    out.evaluations += decided.changes;
+    best.Offer(std::move(decided.schedule));
+  }
+  out.schedule = std::move(best.schedule);
   return out;
 }
 

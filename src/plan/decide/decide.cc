@@ -1,0 +1,157 @@
+// Particles that search side by side, in rounds; between rounds each takes over a part of what others found.
+#include "plan/decide/decide.h"
+
+#include <algorithm>
+#include <cassert>
+#include <memory>
+
+#include "base/parallel.h"
+
+namespace ebbtide::plan {
+namespace {
+
+constexpr int kRounds = 8;
+constexpr double kFitHeat = 0.3;    // while the peak is lowered: enough to leave a dead end, not to forget
+constexpr double kFitShare = 0.6;   // of a particle's changes, at most, until it is within the budget
+constexpr double kBeginHeat = 0.6;  // of the first round behind that
+
+// Of two particles, stage by stage: what `other` does in a run of stages, and what `own` does in the rest.
+std::vector<RunAgain> Crossed(const std::vector<RunAgain>& own, const std::vector<RunAgain>& other, std::size_t stages,
+                              Random& random) {
+  const std::size_t length = 1 + random.Below(stages);
+  const std::size_t from = random.Below(stages), to = from + length;
+  const auto is_inside = [&](const RunAgain& run) {
+    const std::size_t t = run.stage.index();
+    return (t >= from && t < to) || t + stages < to;
+  };
+  std::vector<RunAgain> out;
+  for (const RunAgain& run : own) {
+    if (!is_inside(run)) out.push_back(run);
+  }
+  for (const RunAgain& run : other) {
+    if (is_inside(run)) out.push_back(run);
+  }
+  std::ranges::stable_sort(out, {}, &RunAgain::stage);
+  return out;
+}
+
+class Swarming {
+ public:
+  Swarming(const Problem& problem, const DecideOptions& options)
+      : problem_(problem), options_(options), units_(FindUnits(problem)) {
+    const std::int64_t each = std::max<std::int64_t>(options.changes / options.particles, 1);
+    for (int i = 0; i < options.particles; ++i) {
+      Random random(options.seed * 0x9e3779b97f4a7c15U + static_cast<std::uint64_t>(i));
+      particles_.push_back(std::make_unique<Improver>(problem, units_, random.Next()));
+      left_.push_back(each);
+    }
+  }
+
+  DecideResult Run() {
+    ForEachIndex(particles_.size(), options_.threads, [&](std::size_t i) { Begin(i); });
+    Tell(0.3);
+    for (int round = 0; round < kRounds && !Stopped(); ++round) {
+      if (round > 0 && options_.swarm) Pull(round);
+      ForEachIndex(particles_.size(), options_.threads, [&](std::size_t i) { Improve(i, round); });
+      Tell(0.3 + 0.7 * (round + 1) / kRounds);
+    }
+    return Result();
+  }
+
+ private:
+  bool Stopped() const { return (options_.stop && options_.stop()) || IsCancelled(problem_); }
+  std::function<bool()> Stop() const {
+    return [this] { return Stopped(); };
+  }
+  void Tell(double share) const {
+    if (options_.progress) options_.progress(share);
+  }
+
+  // The first particles begin with what is known, the others with nothing run again.
+  void Begin(std::size_t i) {
+    Improver& particle = *particles_[i];
+    const std::size_t known = std::min(options_.start.size(), (particles_.size() + 1) / 2);
+    particle.Start(i < known ? RunsOf(problem_, units_, options_.start[i]) : std::vector<RunAgain>{});
+    const std::int64_t before = particle.evaluations();
+    if (particle.best().excess > 0) particle.Fit(static_cast<std::int64_t>(static_cast<double>(left_[i]) * kFitShare), kFitHeat, Stop());
+    left_[i] -= particle.evaluations() - before;
+  }
+
+  void Improve(std::size_t i, int round) {
+    Improver& particle = *particles_[i];
+    const std::int64_t before = particle.evaluations(), share = left_[i] / (kRounds - round);
+    const double step = kBeginHeat / kRounds;
+    if (particle.best().excess > 0) {
+      particle.Fit(share, kFitHeat, Stop());
+    } else if (options_.local) {
+      particle.Run(share, kBeginHeat - step * round, kBeginHeat - step * (round + 1), Stop());
+    } else {
+      particle.Run(share, 0, 0, Stop());
+    }
+    left_[i] -= particle.evaluations() - before;
+  }
+
+  // Each goes on from its best, with a part of the best of all, or of a neighbour.
+  void Pull(int round) {
+    std::vector<Decided> best;
+    for (const auto& particle : particles_) best.push_back(particle->best());
+    const std::size_t first = BestOf(best);
+    for (std::size_t i = 0; i < particles_.size(); ++i) {
+      Random random((options_.seed << 20) ^ (static_cast<std::uint64_t>(round) << 8) ^ i);
+      random.Next();
+      const std::size_t near = (i + 1 + random.Below(particles_.size() - 1)) % particles_.size();
+      const std::size_t from = i != first && random.Uniform() < 0.7 ? first : near;
+      // A particle that is far behind begins anew from the best.
+      const bool is_behind = best[i].excess > 0 && best[first].excess == 0;
+      if (i == first && random.Uniform() < 0.5) continue;
+      particles_[i]->Start(is_behind ? best[first].runs
+                                     : Crossed(best[i].runs, best[from].runs, problem_.workload->ops() + 1, random));
+    }
+  }
+
+  static std::size_t BestOf(const std::vector<Decided>& decided) {
+    std::size_t first = 0;
+    for (std::size_t i = 1; i < decided.size(); ++i) {
+      if (std::pair(decided[i].excess, decided[i].again) < std::pair(decided[first].excess, decided[first].again))
+        first = i;
+    }
+    return first;
+  }
+
+  DecideResult Result() const {
+    DecideResult out;
+    std::vector<Decided> best;
+    for (const auto& particle : particles_) best.push_back(particle->best()), out.changes += particle->evaluations();
+    const Decided& first = best[BestOf(best)];
+    Retention retention(problem_, units_);
+    retention.Load(first.runs);
+    (retention.peak() <= problem_.limits.budget ? out.schedule.emplace() : out.lowest) = retention.ToSchedule();
+    return out;
+  }
+
+  const Problem& problem_;
+  const DecideOptions& options_;
+  const Units units_;
+  std::vector<std::unique_ptr<Improver>> particles_;
+  std::vector<std::int64_t> left_;  // changes that each may still make
+};
+
+}  // namespace
+
+std::vector<RunAgain> RunsOf(const Problem& problem, const Units& units, const sim::Schedule& schedule) {
+  std::vector<RunAgain> out;
+  OpId next(0);
+  for (const OpId op : schedule.steps) {
+    if (op == next) {
+      ++next;
+    } else if (units.by_maker[op].valid()) {
+      out.push_back({next, units.by_maker[op]});
+    }
+  }
+  assert(next.index() == problem.workload->ops());
+  return out;
+}
+
+DecideResult Decide(const Problem& problem, const DecideOptions& options) { return Swarming(problem, options).Run(); }
+
+}  // namespace ebbtide::plan
