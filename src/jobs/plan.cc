@@ -11,6 +11,7 @@
 #include "jobs/step.h"
 #include "jobs/stop.h"
 #include "plan/bound/bound.h"
+#include "plan/decide/decide.h"
 #include "sim/simulate.h"
 
 namespace ebbtide::jobs {
@@ -44,12 +45,19 @@ class Planning {
   }
 
   Status Run() {
+    Begin("smallest budget");
+    result_.minimum = plan::FindMinimum(problem_, {.changes = plan::kChangesPerRollout * request_.evaluations,
+                                                   .seed = context_.seed,
+                                                   .threads = context_.threads,
+                                                   .stop = EndOf(&ran_out_)});
+    EBB_RETURN_IF_ERROR(stop_.Check());
     result_.planned = Search(policy_, "searching");
     EBB_RETURN_IF_ERROR(stop_.Check());
-    Begin("smallest budget");
-    result_.minimum = plan::FindMinimum(problem_, EndOf(&ran_out_));
-    EBB_RETURN_IF_ERROR(stop_.Check());
-    if (result_.feasible()) result_.minimum.found = std::min(result_.minimum.found, result_.planned.plan->peak);
+    if (result_.feasible() && result_.planned.plan->peak < result_.minimum.found) {
+      result_.minimum.found = result_.planned.plan->peak;
+      result_.minimum.schedule = result_.planned.plan->schedule;
+      result_.minimum.time = result_.planned.plan->time;
+    }
     Begin("lower bound");
     if (request_.bound) result_.lower_bound = plan::LowerBound(problem_, BoundFromNow());
     if (request_.compare) EBB_RETURN_IF_ERROR(Compare());
@@ -102,7 +110,7 @@ class Planning {
                      .part = 0,
                      .parts = 1});
     };
-    return plan::MakePlan(*result_.graph, problem_, policy, search);
+    return plan::MakePlan(*result_.graph, problem_, policy, search, &result_.minimum);
   }
 
   Status Compare() {
@@ -134,6 +142,7 @@ class Planning {
     Begin(phase, parts);
     plan::ParetoOptions options;
     options.search = [this] { return SearchFromNow(); };
+    options.minimum = &result_.minimum;
     options.threads = context_.threads;
     if (request_.bound) options.bound = [this] { return BoundFromNow(); };
     options.progress = [&](std::size_t number, double share) {

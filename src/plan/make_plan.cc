@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "graph/hash.h"
+#include "plan/decide/decide.h"
 #include "plan/place.h"
 #include "plan/validate.h"
 #include "sim/trim.h"
@@ -48,8 +49,18 @@ void Finish(const TrainingGraph& graph, const Problem& problem, Plan plan, Plann
 
 }  // namespace
 
+// Takes the smallest plan where there is no faster one.
+void TakeSmallest(const TrainingGraph& graph, const Problem& problem, const Policy& policy, const Minimum& minimum,
+                  Planned& out) {
+  if (minimum.found > problem.limits.budget || minimum.schedule.steps.empty()) return;
+  if (out.plan && out.plan->time <= minimum.time) return;
+  Plan plan = Described(graph, problem, policy, minimum.schedule);
+  plan.peak = minimum.found;
+  Finish(graph, problem, std::move(plan), out);
+}
+
 Planned MakePlan(const TrainingGraph& graph, const Problem& problem, const Policy& policy,
-                 const SearchOptions& search) {
+                 const SearchOptions& search, const Minimum* minimum) {
   constexpr int kTries = 6;
   const sim::Workload& workload = *problem.workload;
   Planned out;
@@ -71,6 +82,7 @@ Planned MakePlan(const TrainingGraph& graph, const Problem& problem, const Polic
     if (IsCancelled(problem)) return out;
     if (plan.peak <= problem.limits.budget) {
       Finish(graph, problem, std::move(plan), out);
+      if (minimum && policy.run == RunHome) TakeSmallest(graph, problem, policy, *minimum, out);
       return out;
     }
     // A little less, and more so each time; what was found is a good place to go on from.
@@ -89,21 +101,24 @@ Planned MakePlan(const TrainingGraph& graph, const Problem& problem, const Polic
     out.plan->policy = std::string(policy.name);
     out.outcome = std::move(theirs.outcome);
   }
+  if (minimum) {
+    TakeSmallest(graph, problem, policy, *minimum, out);
+    return out;
+  }
   if (out.plan) return out;
   // Without regard to search.stop: whether there is a plan is not left to the clock.
-  Minimum minimum = FindMinimum(problem, problem.cancelled);
+  const Minimum found = FindMinimum(problem, {.changes = kChangesPerRollout * search.evaluations, .seed = search.seed,
+                                              .threads = search.threads, .stop = problem.cancelled});
   if (IsCancelled(problem)) return {};
-  if (minimum.found > problem.limits.budget) return out;
-  Plan plan = Described(graph, problem, policy, std::move(minimum.schedule));
-  plan.peak = minimum.found;
-  Finish(graph, problem, std::move(plan), out);
+  TakeSmallest(graph, problem, policy, found, out);
   return out;
 }
 
-Minimum FindMinimum(const Problem& problem, const std::function<bool()>& stop) {
-  Minimum out;
+namespace {
+
+// The schedule that the simplest rules lead to at the smallest budget at which any of them works.
+sim::Schedule FrugalRollout(const Problem& problem, Bytes floor, const std::function<bool()>& stop) {
   const sim::Workload& workload = *problem.workload;
-  out.floor = Floor(problem, &out.op);
   Problem trial = problem;
   Preferences frugal = Neutral(workload);
   const auto works = [&](Bytes budget) {
@@ -122,20 +137,48 @@ Minimum FindMinimum(const Problem& problem, const std::function<bool()>& stop) {
     }
     return false;
   };
-  Bytes low = out.floor - 1, high = problem.live.empty() ? 0 : *std::ranges::max_element(problem.live);
+  Bytes low = floor - 1, high = problem.live.empty() ? 0 : *std::ranges::max_element(problem.live);
   const auto stopped = [&] { return stop && stop(); };
-  if (!stopped() && works(out.floor)) high = out.floor;
+  if (!stopped() && works(floor)) high = floor;
   while (high - low > std::max<Bytes>(1, high / 1000) && !stopped()) {
     const Bytes middle = low + (high - low) / 2;
     (works(middle) ? high : low) = middle;
   }
-  // The budget that works without addresses gives a schedule; where its addresses reach is what it takes.
   works(high);
-  if (IsCancelled(problem)) return out;
+  if (IsCancelled(problem)) return {};
   Rollout rollout(trial, frugal, /*record=*/true);
   rollout.Run();
-  out.schedule = Trimmed(problem, rollout.TakeSchedule());
-  out.found = Place(workload, out.schedule, high, problem.cancelled);
+  return rollout.TakeSchedule();
+}
+
+}  // namespace
+
+Minimum FindMinimum(const Problem& problem, const MinimumOptions& options) {
+  Minimum out;
+  const sim::Workload& workload = *problem.workload;
+  out.floor = Floor(problem, &out.op);
+  const auto offer = [&](sim::Schedule schedule) {
+    schedule = Trimmed(problem, std::move(schedule));
+    const IdVector<sim::StepId, Bytes> live = sim::StepBytes(workload, schedule);
+    const Bytes peak = live.empty() ? 0 : *std::ranges::max_element(live);
+    if (out.found > 0 && peak >= out.found) return;
+    const Bytes height = Place(workload, schedule, peak, problem.cancelled);
+    if (out.found > 0 && height >= out.found) return;
+    out.found = height;
+    out.time = sim::Simulate(workload, schedule, problem.link).time;
+    out.schedule = std::move(schedule);
+  };
+  sim::Schedule frugal = FrugalRollout(problem, out.floor, options.stop);
+  if (IsCancelled(problem)) return out;
+  const bool goes_on = problem.limits.may_recompute && !(options.stop && options.stop());
+  const std::int64_t changes = options.changes > 0 ? options.changes : DefaultChanges(workload) / 2;
+  sim::Schedule decided;
+  if (goes_on)
+    decided = DecideLowest(problem, {.changes = changes, .seed = options.seed, .threads = options.threads,
+                                     .start = {frugal}, .progress = {}, .stop = options.stop});
+  offer(std::move(frugal));
+  if (IsCancelled(problem)) return out;
+  if (goes_on) offer(std::move(decided));
   return out;
 }
 

@@ -16,18 +16,27 @@ struct Planned {
   std::int64_t evaluations = 0;
 };
 
-// The plan keeps the budget with its addresses: where they do not fit, the policy is asked for less.
-// The plan has passed Validate. Where the problem is cancelled on the way there is none.
-Planned MakePlan(const TrainingGraph& graph, const Problem& problem, const Policy& policy, const SearchOptions& search);
-
 // The smallest budget for which the home policy's rules find a plan, and what no plan can do without.
 struct Minimum {
   Bytes found = 0;         // addresses included: the home policy has a plan for this budget and any above it
   sim::Schedule schedule;  // that takes `found`, with addresses
+  Nanos time = 0;          // that it takes: no plan of the home policy for more memory is slower
   Bytes floor = 0;
   OpId op;  // the op that needs `floor`
 };
-// Does not depend on the budget of the problem. `stop`: ends the search early, with the smallest budget known by then.
-Minimum FindMinimum(const Problem& problem, const std::function<bool()>& stop = {});
+struct MinimumOptions {
+  std::int64_t changes = 0;  // of the search over decisions; 0: as many as suit the size of the graph
+  std::uint64_t seed = 0;
+  int threads = 1;
+  std::function<bool()> stop;  // ends the search early, with the smallest budget known by then
+};
+// Does not depend on the budget of the problem, nor on the number of threads.
+Minimum FindMinimum(const Problem& problem, const MinimumOptions& options = {});
+
+// The plan keeps the budget with its addresses: where they do not fit, the policy is asked for less.
+// `minimum`, where it is known: the home policy then has a plan for every budget from there on, no slower than that one.
+// The plan has passed Validate. Where the problem is cancelled on the way there is none.
+Planned MakePlan(const TrainingGraph& graph, const Problem& problem, const Policy& policy, const SearchOptions& search,
+                 const Minimum* minimum = nullptr);
 
 }  // namespace ebbtide::plan

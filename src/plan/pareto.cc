@@ -27,7 +27,7 @@ ParetoPoint PlanFor(const TrainingGraph& graph, const Problem& problem, const Po
     };
   }
   ParetoPoint point{.budget = budget, .planned = nullptr, .lower_bound = 0};
-  Planned planned = MakePlan(graph, asked, policy, search);
+  Planned planned = MakePlan(graph, asked, policy, search, options.minimum);
   if (options.progress) options.progress(number, kShareOfSearch);
   if (planned.plan) point.planned = std::make_shared<const Planned>(std::move(planned));
   if (options.bound) point.lower_bound = LowerBound(asked, options.bound());

@@ -23,6 +23,7 @@ std::vector<Bytes> ParetoBudgets(Bytes plain_peak, Bytes minimum);
 
 struct ParetoOptions {
   std::function<SearchOptions()> search;  // of each plan, called when its search begins
+  const Minimum* minimum = nullptr;       // where it is known; as MakePlan takes it
   int threads = 1;                        // budgets are planned side by side; the plans do not depend on it
   std::function<BoundOptions()> bound;    // of each lower bound, called when its work begins; empty: none is wanted
   // `share` of the work on the budget of that number is done. Called from several threads.

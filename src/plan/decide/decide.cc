@@ -51,7 +51,7 @@ class Swarming {
     ForEachIndex(particles_.size(), options_.threads, [&](std::size_t i) { Begin(i); });
     Tell(0.3);
     for (int round = 0; round < kRounds && !Stopped(); ++round) {
-      if (round > 0 && options_.swarm) Pull(round);
+      if (round > 0 && options_.swarm && particles_.size() > 1) Pull(round);
       ForEachIndex(particles_.size(), options_.threads, [&](std::size_t i) { Improve(i, round); });
       Tell(0.3 + 0.7 * (round + 1) / kRounds);
     }
@@ -138,6 +138,11 @@ class Swarming {
 
 }  // namespace
 
+std::int64_t DefaultChanges(const sim::Workload& workload) {
+  const auto ops = static_cast<std::int64_t>(std::max<std::size_t>(workload.ops(), 1));
+  return std::clamp<std::int64_t>(3'000'000'000 / ops, 24'000, 600'000);
+}
+
 std::vector<RunAgain> RunsOf(const Problem& problem, const Units& units, const sim::Schedule& schedule) {
   std::vector<RunAgain> out;
   OpId next(0);
@@ -153,5 +158,28 @@ std::vector<RunAgain> RunsOf(const Problem& problem, const Units& units, const s
 }
 
 DecideResult Decide(const Problem& problem, const DecideOptions& options) { return Swarming(problem, options).Run(); }
+
+sim::Schedule DecideLowest(const Problem& problem, const DecideOptions& options) {
+  Problem asked = problem;
+  asked.limits.budget = Floor(problem);
+  const Units units = FindUnits(asked);
+  const std::size_t particles = 1 + options.start.size();
+  std::vector<std::vector<RunAgain>> runs(particles);
+  std::vector<Bytes> peaks(particles);
+  ForEachIndex(particles, options.threads, [&](std::size_t i) {
+    Random random(options.seed * 0x9e3779b97f4a7c15U + i);
+    Improver particle(asked, units, random.Next());
+    particle.Start(i == 0 ? std::vector<RunAgain>{} : RunsOf(asked, units, options.start[i - 1]));
+    particle.Fit(options.changes / static_cast<std::int64_t>(particles), kFitHeat,
+                 [&] { return (options.stop && options.stop()) || IsCancelled(problem); });
+    runs[i] = particle.lowest();
+    Retention retention(asked, units);
+    retention.Load(runs[i]);
+    peaks[i] = retention.peak();
+  });
+  Retention retention(asked, units);
+  retention.Load(runs[static_cast<std::size_t>(std::ranges::min_element(peaks) - peaks.begin())]);
+  return retention.ToSchedule();
+}
 
 }  // namespace ebbtide::plan

@@ -10,11 +10,16 @@
 
 namespace ebbtide::plan {
 
+// Where a number of schedules is asked for: changes of decisions that take about as long as a rollout.
+inline constexpr std::int64_t kChangesPerRollout = 100;
+// A search of a few seconds. A change costs what it changes, which hardly grows with the graph up to some thousand ops.
+std::int64_t DefaultChanges(const sim::Workload& workload);
+
 struct DecideOptions {
   std::int64_t changes = 0;  // decisions that are changed and evaluated, in all
   std::uint64_t seed = 0;
   int threads = 1;
-  int particles = 4;
+  int particles = 2;
   bool swarm = true;  // false: each particle goes on alone
   bool local = true;  // false: between two pulls of the swarm only a few changes are made, and worse ones not taken
   std::vector<sim::Schedule> start;  // schedules to begin with, the first ones first
@@ -30,6 +35,9 @@ struct DecideResult {
 
 // The same seed gives the same result at any number of threads.
 DecideResult Decide(const Problem& problem, const DecideOptions& options);
+
+// The schedule with the lowest peak that is found, however long it takes. Does not depend on the problem's budget.
+sim::Schedule DecideLowest(const Problem& problem, const DecideOptions& options);
 
 // The runs again of a schedule that others made.
 std::vector<RunAgain> RunsOf(const Problem& problem, const Units& units, const sim::Schedule& schedule);

@@ -234,25 +234,38 @@ void Improver::SetHeat(double heat) {
 bool Improver::Fit(std::int64_t evaluations, double heat, const std::function<bool()>& stop) {
   const Bytes goal = problem_.limits.budget;
   const std::int64_t end = evaluations_ + evaluations;
-  const auto step = std::max<Bytes>(1, (state_.peak() - goal) / 24);
+  Bytes peak = state_.peak(), step = std::max<Bytes>(1, (peak - goal) / 24);
+  // Changes after which a target that was not reached is moved closer.
+  const std::int64_t patience = std::max<std::int64_t>(evaluations / 6, 1000);
+  std::int64_t until = evaluations_ + patience;
   SetHeat(heat);
-  state_.SetBudget(std::max(goal, state_.peak() - step));
+  lowest_ = state_.Save();
+  state_.SetBudget(std::max(goal, peak - step));
   int enough = 0;
   for (std::int64_t i = 0; evaluations_ < end; ++i) {
     if (i % kPerAdjustment == 0) {
       if (stop && stop()) break;
       if (i > 0) Adjust(enough);
       enough = 0;
+      if (evaluations_ > until && step > 1) {
+        step /= 2;
+        state_.SetBudget(std::max(goal, peak - step));
+        until = evaluations_ + patience;
+      }
     }
     Step();
     if (state_.levels().excess() > 0) continue;
     ++enough;
-    if (state_.levels().budget() == goal) break;
-    state_.SetBudget(std::max(goal, state_.peak() - step));
+    peak = state_.peak();
+    lowest_ = state_.Save();
+    if (peak <= goal) break;
+    state_.SetBudget(std::max(goal, peak - step));
+    until = evaluations_ + patience;
   }
   state_.SetBudget(goal);
+  if (state_.peak() > peak) state_.Load(lowest_);
   Keep();
-  return state_.levels().excess() == 0;
+  return peak <= goal;
 }
 
 void Improver::Run(std::int64_t evaluations, double warm, double cold, const std::function<bool()>& stop) {

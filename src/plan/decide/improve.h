@@ -30,6 +30,8 @@ class Improver {
   void Run(std::int64_t evaluations, double warm, double cold, const std::function<bool()>& stop);
   // Lowers the peak step by step until it is within the budget; whether that is so. `heat` as above.
   bool Fit(std::int64_t evaluations, double heat, const std::function<bool()>& stop);
+  // Of the last Fit: the decisions with the lowest peak.
+  const std::vector<RunAgain>& lowest() const { return lowest_; }
   // The best so far: within the budget if any was, and then the fastest; else the one that is the least above it.
   const Decided& best() const { return best_; }
   std::int64_t evaluations() const { return evaluations_; }
@@ -74,6 +76,7 @@ class Improver {
   int allowance_ = 0;                   // changes that the proposal at hand may still make
   std::vector<Change> log_;             // of the proposal at hand
   std::int64_t evaluations_ = 0;
+  std::vector<RunAgain> lowest_;
   Decided best_;
   bool has_best_ = false;
 };

@@ -9,18 +9,10 @@
 namespace ebbtide::plan {
 namespace {
 
-constexpr std::int64_t kChangesPerRollout = 100;  // where a number of schedules is asked for
-
 // Rollouts of large graphs take longer: as many as make a search of a few seconds.
 std::int64_t DefaultEvaluations(const sim::Workload& workload) {
   const auto ops = static_cast<std::int64_t>(std::max<std::size_t>(workload.ops(), 1));
   return std::clamp<std::int64_t>(2'500'000 / ops, 32, 6000);
-}
-
-// A change of a decision costs what it changes, which hardly grows with the graph up to some thousand ops.
-std::int64_t DefaultChanges(const sim::Workload& workload) {
-  const auto ops = static_cast<std::int64_t>(std::max<std::size_t>(workload.ops(), 1));
-  return std::clamp<std::int64_t>(2'400'000'000 / ops, 24'000, 400'000);
 }
 
 // The fastest of what was found.
@@ -80,6 +72,7 @@ PolicyResult RunHome(const PolicyInput& input) {
                          .start = options.schedules,
                          .progress = {},
                          .stop = options.stop};
+    if (problem.limits.may_swap) decide.changes /= 4;  // of what copies would do it knows nothing
     if (best.schedule) decide.start.insert(decide.start.begin(), *best.schedule);
     DecideResult decided = Decide(problem, decide);
     out.evaluations += decided.changes;
