@@ -14,6 +14,7 @@
 #include <system_error>
 
 #include "base/file.h"
+#include "cli/dryrun_assume.h"
 #include "cli/output.h"
 #include "cli/phantom.h"
 #include "cli/process.h"
@@ -34,6 +35,7 @@ struct DryrunFlags {
   std::vector<std::string> files;
   std::int64_t stop_after_steps = 0;  // 0: run to the end
   std::string check, fail, log;
+  std::vector<std::string> assume;  // NAME=VALUE
   double jitter_us = 0;
   int cuda = 0;  // generation; 0: that of the program's torch
 };
@@ -73,6 +75,7 @@ Status CheckFlags(const DryrunFlags& flags, const std::vector<std::string>& comm
     if (file == nullptr) return Fail("--log {}: {}", flags.log, std::strerror(errno));
     std::fclose(file);
   }
+  if (const auto assumed = ParseAssume(flags.assume); !assumed) return tl::unexpected<Error>(assumed.error());
   if (const auto rules = phantom::ParseFaults(flags.fail); !rules) return Within("--fail", rules.error());
   return {};
 }
@@ -100,6 +103,7 @@ void SetUp(const DryrunFlags& flags, const Phantom& phantom, int generation, con
   }
 
   environment.Set("EBBTIDE_DRYRUN", folder);
+  environment.Set("EBBTIDE_DRYRUN_ASSUME", ParseAssume(flags.assume).value_or(""));
   if (flags.stop_after_steps > 0) {
     environment.Set("EBBTIDE_DRYRUN_STOP", fmt::format("{}", flags.stop_after_steps));
   }
@@ -191,6 +195,8 @@ Verb AddDryrun(CLI::App& program, const std::vector<std::string>& command) {
   app->add_option("--stop-after-steps", flags->stop_after_steps, "End the program after N updates, with exit code 0")
       ->type_name("N")
       ->check(Check(CheckPositive));
+  app->add_option("--assume", flags->assume, "What stands in for values of skipped kernels, as masks=0.5,experts=first")
+      ->type_name("NAME=VALUE");
   app->add_option("--check", flags->check, "race: look for accesses that no stream order, event or wait keeps apart")
       ->type_name("race");
   app->add_option("--fail", flags->fail, "Faults, as cudaMalloc@3,cuMemMap%0.01=out_of_memory (see docs/phantom.md)")

@@ -1,13 +1,16 @@
-"""Declares what PyTorch's operators read and write to the race checker of the phantom GPU.
+"""Follows PyTorch's operators on the phantom GPU: what they read and write, for the race checker, and what their skipped
+kernels would have written, as far as that is known (observer/values.h).
 
 The observer is a small library in C++ (observer/) that must be compiled against the very torch it is loaded into. For the
 torch of the environment that Ebbtide was built in it comes with the phantom; for any other it is compiled at its first
 use and kept in the user's cache folder.
 """
 
+import concurrent.futures
 import ctypes
 import hashlib
 import importlib.util
+import json
 import os
 import pathlib
 import re
@@ -37,6 +40,30 @@ def start():
     _heed_queries(torch)
 
 
+class Values:
+    """What skipped kernels would have written, followed from now on; what was assumed where nobody knows it.
+
+    `assume`: "masks=0.5,experts=first", as `ebbtide dryrun --assume` has it. Raises ObserverError as `start`.
+    """
+
+    def __init__(self, assume=""):
+        import torch
+
+        self._library = ctypes.CDLL(str(_find(_Torch())))
+        self._library.ebbtide_values_report.restype = ctypes.c_char_p
+        self._library.ebbtide_values_error.restype = ctypes.c_char_p
+        folder = os.fsencode(os.path.join(os.path.dirname(torch.__file__), ""))
+        answer = self._library.ebbtide_values_start(folder, assume.encode())
+        if answer == 2:
+            raise ObserverError(f"--assume: {self._library.ebbtide_values_error().decode()}")
+        if answer != 0:
+            raise ObserverError("this process does not run under the phantom GPU")
+
+    def report(self):
+        """{"assumptions": [{"line", "what", "led_to", "assumed", "count"}], "left_out": how many were too many}."""
+        return json.loads(self._library.ebbtide_values_report().decode(errors="replace"))
+
+
 def _heed_queries(torch):
     """What the program itself asks about orders what it does next; what allocators ask about does not."""
     phantom = ctypes.CDLL(None)
@@ -62,7 +89,7 @@ class _Torch:
     def __init__(self):
         spec = importlib.util.find_spec("torch")
         if spec is None or not spec.origin:
-            raise ObserverError("the race check needs torch in this Python environment")
+            raise ObserverError("the phantom's observer needs torch in this Python environment")
         self.folder = pathlib.Path(spec.origin).parent
         version = re.search(r"__version__ = '([^']+)'", (self.folder / "version.py").read_text())
         self.version = version[1] if version else "unknown"
@@ -79,7 +106,7 @@ class _Torch:
         if (home := os.environ.get("CUDA_HOME")) and (pathlib.Path(home) / "include" / "cuda_runtime_api.h").is_file():
             return pathlib.Path(home) / "include"
         raise ObserverError(
-            f"the race check needs CUDA's headers to compile its observer for torch {self.version}: "
+            f"the phantom's observer needs CUDA's headers to be compiled for torch {self.version}: "
             "pip install nvidia-cuda-runtime (of torch's CUDA version)"
         )
 
@@ -115,14 +142,14 @@ def build(path, torch=None, compiler=()):
         found = next((where for where in map(shutil.which, names) if where), None)
         if found is None:
             raise ObserverError(
-                f"the race check needs a C++ compiler to compile its observer for torch {torch.version}: "
+                f"the phantom's observer needs a C++ compiler to be compiled for torch {torch.version}: "
                 "install g++ or set CXX"
             )
         compiler = [found]
     cuda = torch.cuda_headers()
     include = torch.folder / "include"
     arguments = [
-        "-std=c++20", "-O2", "-DNDEBUG", "-fPIC", "-shared", "-fvisibility=hidden", "-w",  # NDEBUG as torch's wheels
+        "-std=c++20", "-O2", "-DNDEBUG", "-fPIC", "-fvisibility=hidden", "-w",  # NDEBUG as torch's wheels
         f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.new_strings)}",
         "-isystem", str(include), "-isystem", str(include / "torch" / "csrc" / "api" / "include"), "-isystem", str(cuda),
     ]
@@ -134,14 +161,20 @@ def build(path, torch=None, compiler=()):
     kept = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD" and not k.startswith("EBBTIDE_PHANTOM_")}
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         made = pathlib.Path(folder) / path.name
-        sources = [str(source) for source in sorted(SOURCES.glob("*.cc"))]
-        result = subprocess.run(
-            [*compiler, *arguments, *sources, f"-L{lib}", "-lc10", "-lc10_cuda", "-ltorch_cpu", "-o", str(made)],
-            capture_output=True, text=True, env=kept,
-        )
-        if result.returncode != 0:
-            error = next((line for line in result.stderr.splitlines() if "error" in line), "no message")
-            raise ObserverError(f"the race check's observer does not compile for torch {torch.version}: {error}")
+
+        def run(*words):
+            result = subprocess.run([*compiler, *words], capture_output=True, text=True, env=kept)
+            if result.returncode != 0:
+                error = next((line for line in result.stderr.splitlines() if "error" in line), "no message")
+                raise ObserverError(f"the phantom's observer does not compile for torch {torch.version}: {error}")
+
+        def compile_one(source):
+            run(*arguments, "-c", str(source), "-o", str(made.with_name(source.stem + ".o")))
+            return str(made.with_name(source.stem + ".o"))
+
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+            objects = list(pool.map(compile_one, sorted(SOURCES.glob("*.cc"))))
+        run("-shared", *objects, f"-L{lib}", "-lc10", "-lc10_cuda", "-ltorch_cpu", "-o", str(made))
         os.replace(made, path)
 
 

@@ -66,6 +66,16 @@ TorchFigures ReadTorch(const Json& object, int pid) {
   figures.retries = Int(object, "retries");
   figures.stopped = object.value("stopped", Json(false)) == Json(true);
   figures.notes = Texts(object, "notes");
+  if (const auto assumed = object.find("assumptions"); assumed != object.end() && assumed->is_array()) {
+    for (const Json& item : *assumed) {
+      if (!item.is_object()) continue;
+      figures.assumptions.push_back({.line = Text(item, "line"),
+                                     .what = Text(item, "what"),
+                                     .led_to = Text(item, "led_to"),
+                                     .assumed = Text(item, "assumed"),
+                                     .count = Int(item, "count")});
+    }
+  }
   const auto list = object.find("oom_list");
   if (list == object.end() || !list->is_array()) return figures;
   for (const Json& item : *list) {
@@ -121,6 +131,16 @@ Json OomJson(const DryrunOom& oom) {
   out["free_bytes"] = oom.free;
   out["capacity_bytes"] = oom.capacity;
   out["stack"] = oom.stack;
+  return out;
+}
+
+Json AssumptionJson(const DryrunAssumption& assumption) {
+  Json out = Json::object();
+  out["line"] = assumption.line;
+  out["what"] = assumption.what;
+  out["led_to"] = assumption.led_to;
+  out["assumed"] = assumption.assumed;
+  out["count"] = assumption.count;
   return out;
 }
 
@@ -272,6 +292,7 @@ Json DryrunJson(const Dryrun& run) {
     out["breakdown"] = breakdown;
   }
   out["ooms"] = Json::array();
+  out["assumptions"] = Json::array();
   std::int64_t host_reads = 0, empty_reads = 0, launches = 0, undeclared = 0, faults = 0;
   std::optional<std::int64_t> races;
   std::map<std::string, std::int64_t> not_modelled;
@@ -287,6 +308,7 @@ Json DryrunJson(const Dryrun& run) {
     for (const auto& [name, count] : process.not_modelled) not_modelled[name] += count;
     if (!process.torch) continue;
     for (const DryrunOom& oom : process.torch->oom_list) out["ooms"].push_back(OomJson(oom));
+    for (const DryrunAssumption& one : process.torch->assumptions) out["assumptions"].push_back(AssumptionJson(one));
   }
   out["host_reads"] = host_reads;
   out["empty_host_reads"] = empty_reads;

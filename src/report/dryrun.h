@@ -23,6 +23,15 @@ struct DryrunOom {
   std::vector<std::string> stack;  // "train.py:12 in forward", innermost last
 };
 
+// A place where a size or a branch came from a value that nobody knows, as the kernel that makes it was skipped.
+struct DryrunAssumption {
+  std::string line;     // "train.py:12"
+  std::string what;     // "aten::nonzero of what aten::gt made at model.py:7"
+  std::string led_to;   // "a size of [512, 1]"
+  std::string assumed;  // "masks all true"
+  std::int64_t count = 0;
+};
+
 // What PyTorch told at the end of a process.
 struct TorchFigures {
   std::string version;
@@ -31,10 +40,11 @@ struct TorchFigures {
   // Where the peaks of reserved and of allocated memory were reached: the step, from 1, and the line of the program.
   std::optional<std::int64_t> peak_step, allocated_step;
   std::string peak_line, allocated_line;
-  std::int64_t ooms = 0, retries = 0;  // requests that failed; that went through after the cache was emptied
-  bool stopped = false;                // by --stop-after-steps
-  std::vector<std::string> notes;      // what could not be found out, and why
-  std::vector<DryrunOom> oom_list;     // the first few
+  std::int64_t ooms = 0, retries = 0;         // requests that failed; that went through after the cache was emptied
+  bool stopped = false;                       // by --stop-after-steps
+  std::vector<std::string> notes;             // what could not be found out, and why
+  std::vector<DryrunOom> oom_list;            // the first few
+  std::vector<DryrunAssumption> assumptions;  // in the order in which they were met
 };
 
 // One process that used the device.

@@ -6,6 +6,7 @@
 #include "phantom/core/copy.h"
 #include "phantom/core/declare.h"
 #include "phantom/core/device.h"
+#include "phantom/core/values.h"
 
 namespace ebbtide::phantom {
 
@@ -16,6 +17,7 @@ Code Launch(const char* name, void* stream, Nanos duration) {
   if (Code code = device.contexts.Use(); code != Code::kSuccess) return code;
   device.statistics.launches.fetch_add(1, std::memory_order_relaxed);
   if (!InDeclaredOperation()) device.statistics.undeclared_launches.fetch_add(1, std::memory_order_relaxed);
+  NoteLaunch(device);
   found->Submit({.name = name, .duration = duration < 0 ? device.config.kernel_time : duration});
   return Code::kSuccess;
 }

@@ -7,6 +7,7 @@
 
 #include "phantom/core/declare.h"
 #include "phantom/core/device.h"
+#include "phantom/core/values.h"
 
 namespace ebbtide::phantom {
 namespace {
@@ -84,36 +85,72 @@ Nanos OnDeviceTime(const DeviceProfile& profile, double bytes) {
   return profile.launch_latency + static_cast<Nanos>(transfer);
 }
 
-// Keeps what small copies bring to memory without content, and lets `from` have it where it is known.
-RecentContent::Piece FollowContent(Device& device, Stream& stream, const CopyRequest& request, const Side& to,
-                                   Side& from) {
-  if ((!to.on_device || HasContent(to)) && (!from.on_device || HasContent(from))) return nullptr;
-  std::int64_t launches = device.statistics.launches.load(std::memory_order_relaxed);
-  bool is_small = request.height == 1 && request.width <= RecentContent::kLargest;
-  RecentContent::Piece content;
-  if (is_small && from.on_device && !HasContent(from)) {
-    content = device.recent.Find(request.from, request.width, launches);
-  } else if (is_small && !from.on_device && (from.pageable || stream.Query())) {
-    const std::byte* begin = from.pieces.front().content;
-    content = std::make_shared<const std::vector<std::byte>>(begin, begin + request.width);
+// Of one read by the host that is given what is known; a larger one gets zeros.
+constexpr Bytes kLargestRead = 64 * kMiB;
+
+using Content = std::shared_ptr<const std::vector<std::byte>>;
+
+struct Followed {
+  Content content;       // what the host gets; null: zeros, or the copy does not go to the host
+  bool is_true = false;  // and not what somebody assumes
+};
+
+// Follows what is known of memory without content through a copy; contents are those of the moment of submission.
+Followed FollowContent(Device& device, Stream& stream, const CopyRequest& request, const Side& to, Side& from) {
+  const bool to_empty = to.on_device && !HasContent(to), from_empty = from.on_device && !HasContent(from);
+  if (!to_empty && !from_empty) return {};
+  Content content;
+  bool is_true = true;
+  if (from_empty && !to.on_device && request.width * request.height > kLargestRead) {
+    ReadKnown(device, request.from, request.width, nullptr, is_true);
+  } else if (from_empty && !to.on_device) {
+    auto bytes = std::make_shared<std::vector<std::byte>>(static_cast<std::size_t>(request.width * request.height));
+    bool known = true;
+    if (request.height == 1) {
+      known = ReadKnown(device, request.from, request.width, bytes->data(), is_true);
+    } else {
+      for (Bytes row = 0; row < request.height; ++row) {
+        known = ReadKnown(device, request.from + static_cast<Address>(row * request.from_pitch), request.width,
+                          bytes->data() + row * request.width, is_true) &&
+                known;
+      }
+    }
+    if (known) content = std::move(bytes);
+  } else if (to_empty && from_empty) {
+    for (Bytes row = 0; row < request.height; ++row) {
+      device.known.Copy(request.to + static_cast<Address>(row * request.to_pitch),
+                        request.from + static_cast<Address>(row * request.from_pitch), request.width);
+    }
+  } else if (to_empty) {
+    const bool is_small = request.width * request.height <= KnownContent::kLargestCopy;
+    const bool readable = !from.on_device && (from.pageable || stream.Query());
+    for (Bytes row = 0; row < request.height; ++row) {
+      const Address at = request.to + static_cast<Address>(row * request.to_pitch);
+      if (is_small && readable)
+        device.known.Write(at, from.pieces[static_cast<std::size_t>(row)].content, request.width, 0);
+      else
+        device.known.Forget(at, request.width);
+    }
   }
-  if (to.on_device && !HasContent(to)) {
-    if (content)
-      device.recent.Remember(request.to, content, launches);
-    else
-      for (Bytes row = 0; row < request.height; ++row)
-        device.recent.Forget(request.to + static_cast<Address>(row * request.to_pitch), request.width);
+  if (content) from.pieces = {{const_cast<std::byte*>(content->data()), request.width * request.height}};
+  return {content, content && is_true};
+}
+
+void FollowFill(Device& device, const FillRequest& request, Address begin, Bytes bytes) {
+  if (bytes > KnownContent::kLargestCopy) return device.known.Forget(begin, bytes);
+  std::vector<std::byte> content(static_cast<std::size_t>(bytes));
+  for (Bytes at = 0; at < bytes; at += request.element) {
+    std::memcpy(content.data() + at, &request.value, static_cast<std::size_t>(request.element));
   }
-  if (content && from.on_device) from.pieces = {{const_cast<std::byte*>(content->data()), request.width}};
-  return content;
+  device.known.Write(begin, content.data(), bytes, 0);
 }
 
 }  // namespace
 
-void CountHostRead(Statistics& statistics, Bytes bytes, bool has_content) {
+void CountHostRead(Statistics& statistics, Bytes bytes, bool has_content, bool is_assumed) {
   statistics.host_reads.Add(bytes);
   if (has_content) return;
-  if (statistics.empty_host_reads.Add(bytes) == 1)
+  if (statistics.empty_host_reads.Add(bytes) == 1 && !is_assumed)
     std::fprintf(stderr, "phantom: the host reads device memory, whose kernels were skipped: it gets zeros\n");
 }
 
@@ -124,7 +161,8 @@ Code Copy(Device& device, Stream& stream, const CopyRequest& request) {
   Side from = LookUp(device, request.from, request.width, request.height, request.from_pitch, false);
   if (!to.known || !from.known) return Code::kInvalidValue;
 
-  RecentContent::Piece recent = FollowContent(device, stream, request, to, from);
+  const bool has_content = !from.on_device || HasContent(from);
+  const auto [recent, is_true] = FollowContent(device, stream, request, to, from);
   Bytes bytes = request.width * request.height;
   Operation operation{.name = InDeclaredOperation() ? CurrentName() : request.name};
   Statistics& statistics = device.statistics;
@@ -137,7 +175,7 @@ Code Copy(Device& device, Stream& stream, const CopyRequest& request) {
   } else if (from.on_device) {
     statistics.copies_to_host.Add(bytes);
     operation.engine = &device.to_host;
-    CountHostRead(statistics, bytes, HasContent(from));
+    CountHostRead(statistics, bytes, has_content || is_true, recent != nullptr);
   } else {
     statistics.copies_on_host.Add(bytes);
   }
@@ -172,8 +210,8 @@ Code Fill(Device& device, Stream& stream, const FillRequest& request) {
   Side to = LookUp(device, request.to, row_bytes, request.height, request.pitch, true);
   if (!to.known || to.pageable) return Code::kInvalidValue;
   device.statistics.fills.Add(row_bytes * request.height);
-  for (Bytes row = 0; to.on_device && row < request.height; ++row)
-    device.recent.Forget(request.to + static_cast<Address>(row * request.pitch), row_bytes);
+  for (Bytes row = 0; to.on_device && !HasContent(to) && row < request.height; ++row)
+    FollowFill(device, request, request.to + static_cast<Address>(row * request.pitch), row_bytes);
 
   Operation operation{.name = InDeclaredOperation() ? CurrentName() : request.name};
   operation.duration =

@@ -36,7 +36,8 @@ struct FillRequest {
 
 Code Fill(Device& device, Stream& stream, const FillRequest& request);
 
-// Counts that the host reads from the device; the first read without content is said on standard error.
-void CountHostRead(Statistics& statistics, Bytes bytes, bool has_content);
+// Counts that the host reads from the device; the first read without content is said on standard error, unless it got
+// what somebody assumes.
+void CountHostRead(Statistics& statistics, Bytes bytes, bool has_content, bool is_assumed = false);
 
 }  // namespace ebbtide::phantom

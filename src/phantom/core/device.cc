@@ -46,8 +46,9 @@ Device::Device(const Config& config_, DeviceProfile profile_)
       streams(*this),
       pools(*this),
       contexts(ledger, profile.context) {
-  if (!races) return;
   space.SetObserver([this](const Range& range, bool comes) {
+    if (range.on_device() && !comes) known.Forget(range.begin, range.size);
+    if (!races) return;
     if (range.kind == RangeKind::kPool) return;  // in the order of streams
     if (comes)
       races->Allocated(range.begin, range.size);

@@ -15,11 +15,11 @@
 #include "phantom/core/handles.h"
 #include "phantom/core/heap.h"
 #include "phantom/core/host_memory.h"
+#include "phantom/core/known.h"
 #include "phantom/core/ledger.h"
 #include "phantom/core/physical.h"
 #include "phantom/core/pool.h"
 #include "phantom/core/race.h"
-#include "phantom/core/recent.h"
 #include "phantom/core/statistics.h"
 #include "phantom/core/stream.h"
 #include "phantom/core/vmm.h"
@@ -46,7 +46,7 @@ class Device {
   Heap heap;
   Vmm vmm;
   HostMemory host_memory;
-  RecentContent recent;
+  KnownContent known;  // of memory without content
 
   std::unique_ptr<RaceChecker> races;  // null unless asked for
   Streams streams;

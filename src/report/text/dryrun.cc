@@ -19,6 +19,7 @@ constexpr int kPlotHeight = 5;
 constexpr std::size_t kLargestShown = 8;
 constexpr std::size_t kFramesShown = 6;
 constexpr std::size_t kNotModelledShown = 6;
+constexpr std::size_t kAssumptionsShown = 8;
 
 std::string Figure(std::string_view label, std::string_view text, const Terminal& terminal) {
   std::string out;
@@ -95,8 +96,13 @@ std::string Warnings(const Dryrun& run, const Terminal& terminal) {
     for (const auto& [name, count] : process.not_modelled) not_modelled[name] += count;
   }
   if (reads > 0) {
+    const bool assumed = std::any_of(run.processes.begin(), run.processes.end(), [](const DryrunProcess& process) {
+      return process.torch && !process.torch->assumptions.empty();
+    });
     out += Figure("host reads",
-                  Plural(reads, "time") + " the program read a result, which was zeros: kernels do not run", terminal);
+                  Plural(reads, "time") + " the program read a result of kernels, which do not run: " +
+                      (assumed ? "it got what is assumed, below" : "it got zeros"),
+                  terminal);
   }
   if (!not_modelled.empty()) {
     std::string names;
@@ -118,6 +124,33 @@ std::string Warnings(const Dryrun& run, const Terminal& terminal) {
   if (run.main() != nullptr && run.main()->torch) {
     for (const std::string& note : run.main()->torch->notes) out += Figure("note", note, terminal);
   }
+  return out;
+}
+
+// Sizes that were assumed stand first: the figures rest on them. A value that the host read matters where it decides.
+std::string Assumptions(const Dryrun& run, const Terminal& terminal) {
+  std::vector<const DryrunAssumption*> sizes, reads;
+  for (const DryrunProcess& process : run.processes) {
+    if (!process.torch) continue;
+    for (const DryrunAssumption& one : process.torch->assumptions) {
+      (one.led_to.starts_with("a size") ? sizes : reads).push_back(&one);
+    }
+  }
+  if (sizes.empty() && reads.empty()) return "";
+  const std::size_t all = sizes.size() + reads.size();
+  std::string out =
+      "\n" + Paint(Style::kBold, "assumed, as kernels do not run", terminal) + "\n" +
+      (sizes.empty()
+           ? "  values that the program read; the figures rest on them where it decides by one\n"
+           : "  the peaks, steps and times rest on these sizes, and on values where the program decides by one\n");
+  sizes.insert(sizes.end(), reads.begin(), reads.end());
+  for (std::size_t i = 0; i < std::min(all, kAssumptionsShown); ++i) {
+    const DryrunAssumption& one = *sizes[i];
+    const std::string text = fmt::format("{}: {}{}{}: assumed {}", one.line, one.what, one.led_to.empty() ? "" : " -> ",
+                                         one.led_to, one.assumed);
+    for (const std::string& line : Wrap(Printable(text), terminal.width - 4)) out += "  " + line + "\n";
+  }
+  if (all > kAssumptionsShown) out += fmt::format("  and {} more (--json has all)\n", all - kAssumptionsShown);
   return out;
 }
 
@@ -221,7 +254,7 @@ std::string DryrunText(const Dryrun& run, const Terminal& terminal) {
   if (main == nullptr) return out + "no process used the GPU\n";
   out += Ooms(run, terminal) + Figures(run, *main, terminal) + Warnings(run, terminal);
   if (main->timeline) out += Plotted(*main->timeline, terminal) + AtThePeak(*main->timeline, terminal);
-  return out + Processes(run, terminal) + Races(run, terminal);
+  return out + Processes(run, terminal) + Assumptions(run, terminal) + Races(run, terminal);
 }
 
 }  // namespace ebbtide::report

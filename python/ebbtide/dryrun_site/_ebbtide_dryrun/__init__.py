@@ -15,6 +15,7 @@ def begin(torch, variables):
         stop_after=int(variables.get("EBBTIDE_DRYRUN_STOP") or 0),
         snapshot=bool(variables.get("EBBTIDE_DRYRUN_SNAPSHOT")),
         check=variables.get("EBBTIDE_PHANTOM_CHECK") or "",
+        assume=variables.get("EBBTIDE_DRYRUN_ASSUME") or "",
     )
     ends.call_at_the_end(watch.finish, watch.reset)
     watch.attach()

@@ -36,6 +36,12 @@ def short(path):
     return path if relative.startswith(os.pardir) else relative
 
 
+def short_line(text):
+    """Of "/path/to/file.py:12", and anything else as it is."""
+    path, colon, line = text.rpartition(":")
+    return f"{short(path)}:{line}" if colon and line.isdigit() and os.path.isabs(path) else text
+
+
 def place(path, line, function):
     return f"{short(path)}:{line}" + ("" if function == "<module>" else f" in {function}")
 

@@ -6,7 +6,7 @@ import pickle
 import sys
 import threading
 
-from . import ends, frames, timeline
+from . import ends, frames, timeline, values
 from .owners import Owners
 
 MOST_EVENTS = 400_000  # of the allocator's history; the part with the peak is kept
@@ -20,13 +20,14 @@ class StoppedAfterSteps(SystemExit):
 
 
 class Watch:
-    def __init__(self, torch, folder, stop_after, snapshot, check):
+    def __init__(self, torch, folder, stop_after, snapshot, check, assume):
         self.torch = torch
         self.folder = folder
         self.stop_after = stop_after
         self.snapshot = snapshot
         self.check = check
         self.owners = Owners(torch)
+        self.values = values.Followed(assume)
         self.reset()
 
     def reset(self):
@@ -72,17 +73,14 @@ class Watch:
         except Exception as error:
             self.notes.append(f"memory over time was not recorded: {frames.one_line(error)}")
         ends.call_on_sigterm(self.finish)
+        self.values.attach()
         if self.check == "race":
             self._declare_accesses()
 
     def _declare_accesses(self):
         """What each op reads and writes is told to the race checker by an observer of the dispatcher."""
-        package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-        sys.path.append(os.path.dirname(package))
         try:
-            from ebbtide import phantom_observer
-
-            phantom_observer.start()
+            values.observer().start()
         except Exception as error:
             self.notes.append(f"what ops read and write was not declared: {frames.one_line(error)}")
 
@@ -258,7 +256,8 @@ class Watch:
                 result.update(self._write_history(stats))
         except Exception as error:
             self._fault(error)
-        result["notes"] = self.notes
+        result.update(self.values.report())
+        result["notes"] = self.notes + self.values.notes
         self._write_file(f"{self.pid}.torch.json", json.dumps(result).encode())
 
     def _write_history(self, stats):
