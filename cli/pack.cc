@@ -75,7 +75,8 @@ Verb AddPack(CLI::App& program) {
   app->add_option("--evaluations", flags->evaluations, fmt::format("How long to search (default {})", kEvaluations))
       ->type_name("N")
       ->check(Check(CheckPositive));
-  app->add_option("--time-limit", flags->time_limit, "Seconds after which the best so far is taken (default: none)")
+  app->add_option("--time-limit", flags->time_limit,
+                  "Seconds of the whole command; the best by then is taken (default: none)")
       ->type_name("SECONDS");
   AddOutputFlags(*app, flags->output, nullptr);
   app->add_option("-o,--output", flags->file, "Also write: .csv the items with their offsets, .json the object, .txt")

@@ -85,7 +85,7 @@ Verb AddPlan(CLI::App& program) {
   app->add_option("--evaluations", flags->evaluations, "Schedules a search tries (default: by the size of the graph)")
       ->type_name("N")
       ->check(Check(CheckPositive));
-  app->add_option("--time-limit", flags->time_limit, "Seconds after which a search ends with what it has")
+  app->add_option("--time-limit", flags->time_limit, "Seconds of the whole command; each phase ends with what it has")
       ->type_name("SECONDS");
   AddOutputFlags(*app, flags->output, nullptr);
   AddFilesFlag(*app, flags->files,

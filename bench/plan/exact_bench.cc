@@ -146,13 +146,13 @@ class Bench {
     const Bytes floor = plan::Floor(any), peak = *std::ranges::max_element(any.live);
     if (floor >= peak) return;
     limits.budget = floor + static_cast<Bytes>(share * static_cast<double>(peak - floor));
-    const plan::Problem problem = plan::MakeProblem(workload, link, limits);
+    plan::Problem problem = plan::MakeProblem(workload, link, limits);
     plan::PolicyInput input{.graph = graph, .problem = problem, .search = {}};
     input.search.threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-    input.search.seconds = seconds_;
     for (Tally* one : {&tally, &all}) ++one->points;
     const bool too_large = swaps && plan::FindCandidates(problem).size() > kMostCandidates;
     const plan::PolicyResult home = plan::RunHome(input);
+    problem.deadline = Deadline::OfLimit(seconds_);
     const plan::PolicyResult exact = too_large
                                          ? plan::PolicyResult{.schedule = {}, .stopped_early = true, .preferences = {}}
                                          : plan::RunExact(input);

@@ -8,6 +8,7 @@ namespace ebbtide::jobs {
 Result<PackResult> Pack(const PackRequest& request, const JobContext& context) {
   if (request.path.empty() && !request.instance) return Fail("expected an INSTANCE.csv");
   if (!(request.time_limit >= 0)) return Fail("--time-limit: expected seconds from 0 on, found {}", request.time_limit);
+  const Deadline deadline = Deadline::OfLimit(request.time_limit);
   StopSignal stop(context);
   PackResult out;
   out.path = request.path;
@@ -24,7 +25,7 @@ Result<PackResult> Pack(const PackRequest& request, const JobContext& context) {
   options.alignment = request.alignment;
   options.seed = context.seed;
   options.evaluations = request.evaluations;
-  options.time_limit = request.time_limit;
+  options.deadline = deadline;
   options.cancelled = stop.Function();
   out.packing = pack::Pack(out.instance.items, options);
   EBB_RETURN_IF_ERROR(stop.Check());

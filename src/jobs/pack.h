@@ -16,7 +16,7 @@ struct PackRequest {
   Bytes capacity = 0;                          // to fit into; 0: the live peak
   Bytes alignment = 1;                         // of every offset
   std::int64_t evaluations = 2'500'000;        // of the search: some seconds on instances of some hundred items
-  double time_limit = 0;                       // seconds after which the best so far is taken; 0: no limit
+  double time_limit = 0;                       // seconds of the whole job; then the best so far is taken. 0: no limit
 };
 
 struct PackResult {

@@ -5,9 +5,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
-#include <chrono>
 
+#include "base/deadline.h"
 #include "jobs/step.h"
 #include "jobs/stop.h"
 #include "plan/bound/bound.h"
@@ -16,8 +15,6 @@
 
 namespace ebbtide::jobs {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 double ShareOf(std::int64_t done, std::int64_t all) {
   return static_cast<double>(std::min(done, all)) / static_cast<double>(std::max<std::int64_t>(all, 1));
@@ -33,23 +30,28 @@ plan::Limits LimitsOf(const PlanRequest& request, Bytes budget) {
 
 class Planning {
  public:
-  Planning(const PlanRequest& request, const JobContext& context, const plan::Policy& policy, PlanResult& result)
+  Planning(const PlanRequest& request, const JobContext& context, const Deadline& deadline, const plan::Policy& policy,
+           PlanResult& result)
       : request_(request),
         context_(context),
+        deadline_(deadline),
         policy_(policy),
         result_(result),
         stop_(context),
         problem_(plan::MakeProblem(*result.workload, LinkOf(request.gpu, request.bandwidth),
                                    LimitsOf(request, result.budget))) {
     problem_.cancelled = stop_.Function();
+    work_left_ = kSearchWork + kMinimumWork + (request.bound ? kBoundWork : 0) + (request.pareto ? kCurveWork : 0);
+    for (const plan::Policy& other : plan::Policies()) work_left_ += IsCompared(other) ? kSearchWork : 0;
   }
 
   Status Run() {
     Begin("smallest budget");
+    BeginWork(kMinimumWork);
     result_.minimum = plan::FindMinimum(problem_, {.changes = plan::kChangesPerRollout * request_.evaluations,
                                                    .seed = context_.seed,
-                                                   .threads = context_.threads,
-                                                   .stop = EndOf(&ran_out_)});
+                                                   .threads = context_.threads});
+    EndWork();
     EBB_RETURN_IF_ERROR(stop_.Check());
     result_.planned = Search(policy_, "searching");
     EBB_RETURN_IF_ERROR(stop_.Check());
@@ -59,7 +61,11 @@ class Planning {
       result_.minimum.time = result_.planned.plan->time;
     }
     Begin("lower bound");
-    if (request_.bound) result_.lower_bound = plan::LowerBound(problem_, BoundFromNow());
+    if (request_.bound) {
+      BeginWork(kBoundWork);
+      result_.lower_bound = plan::LowerBound(problem_);
+      EndWork();
+    }
     if (request_.compare) EBB_RETURN_IF_ERROR(Compare());
     if (request_.pareto) DrawCurve();
     EBB_RETURN_IF_ERROR(stop_.Check());
@@ -69,40 +75,35 @@ class Planning {
   }
 
  private:
+  // Of the time that is left when a phase begins, it gets its share among the phases that are still to come.
+  static constexpr double kSearchWork = 3, kMinimumWork = 2, kBoundWork = 2, kCurveWork = 12;
+
+  void BeginWork(double work) {
+    problem_.deadline = deadline_.Part(work / work_left_);
+    work_left_ = std::max(work_left_ - work, 1e-9);
+  }
+  void EndWork() { ran_out_ |= problem_.deadline.Passed(); }
+
+  bool IsCompared(const plan::Policy& other) const {
+    return request_.compare && other.name != policy_.name && result_.workload->ops() <= other.most_ops;
+  }
+
   void Begin(std::string phase, std::size_t parts = 1) const {
     context_.Tell({.phase = std::move(phase), .share = 0, .note = "", .part = 0, .parts = parts});
   }
 
-  // Says when work that begins now has to end; `ran_out`, where it is given, is set when it did.
-  std::function<bool()> EndOf(std::atomic<bool>* ran_out = nullptr) {
-    if (request_.time_limit <= 0) return problem_.cancelled;
-    const auto end = Clock::now() + std::chrono::duration<double>(request_.time_limit);
-    return [this, end, ran_out] {
-      if (stop_.Given()) return true;
-      if (Clock::now() < end) return false;
-      if (ran_out) *ran_out = true;
-      return true;
-    };
-  }
-
-  plan::SearchOptions SearchFromNow() {
+  plan::SearchOptions MakeSearch() const {
     plan::SearchOptions search;
     search.evaluations = request_.evaluations;
     search.seed = context_.seed;
     search.threads = context_.threads;
-    search.seconds = request_.time_limit;
-    search.stop = EndOf();
     return search;
-  }
-  plan::BoundOptions BoundFromNow() {
-    plan::BoundOptions bound;
-    bound.stop = EndOf(&ran_out_);
-    return bound;
   }
 
   plan::Planned Search(const plan::Policy& policy, const std::string& phase) {
     Begin(phase);
-    plan::SearchOptions search = SearchFromNow();
+    BeginWork(kSearchWork);
+    plan::SearchOptions search = MakeSearch();
     search.progress = [&](std::int64_t done, std::int64_t all, Nanos best) {
       context_.Tell({.phase = phase,
                      .share = ShareOf(done, all),
@@ -116,7 +117,7 @@ class Planning {
   Status Compare() {
     for (const plan::Policy& other : plan::Policies()) {
       const bool own = other.name == policy_.name;
-      if (!own && result_.workload->ops() > other.most_ops) continue;
+      if (!own && !IsCompared(other)) continue;
       const plan::Planned planned = own ? result_.planned : Search(other, fmt::format("policy {}", other.name));
       EBB_RETURN_IF_ERROR(stop_.Check());
       PolicyOutcome outcome{.policy = std::string(other.name), .feasible = planned.plan.has_value()};
@@ -141,14 +142,16 @@ class Planning {
     const std::size_t parts = budgets.size();
     Begin(phase, parts);
     plan::ParetoOptions options;
-    options.search = [this] { return SearchFromNow(); };
+    BeginWork(kCurveWork);
+    options.search = MakeSearch();
     options.minimum = &result_.minimum;
     options.threads = context_.threads;
-    if (request_.bound) options.bound = [this] { return BoundFromNow(); };
+    options.bound = request_.bound;
     options.progress = [&](std::size_t number, double share) {
       context_.Tell({.phase = phase, .share = share, .note = "", .part = number, .parts = parts});
     };
     result_.pareto = plan::Pareto(*result_.graph, problem_, policy_, budgets, std::move(known), options);
+    EndWork();
     for (const plan::ParetoPoint& point : result_.pareto) {
       if (point.budget != budget || !point.feasible()) continue;
       result_.lower_bound = std::max(result_.lower_bound, point.lower_bound);
@@ -166,11 +169,13 @@ class Planning {
 
   const PlanRequest& request_;
   const JobContext& context_;
+  const Deadline deadline_;
   const plan::Policy& policy_;
   PlanResult& result_;
   StopSignal stop_;
-  plan::Problem problem_;
-  std::atomic<bool> ran_out_ = false;  // the smallest budget or a lower bound ended for want of time
+  plan::Problem problem_;  // with the deadline of the phase at hand
+  double work_left_ = 0;   // of the phases that have not begun
+  bool ran_out_ = false;   // the smallest budget, the lower bound or the curve ended for want of time
 };
 
 }  // namespace
@@ -188,6 +193,7 @@ Status CheckPolicy(const std::string& name) {
 
 Result<PlanResult> Plan(const PlanRequest& request, const JobContext& context) {
   if (!(request.time_limit >= 0)) return Fail("--time-limit: expected seconds from 0 on, found {}", request.time_limit);
+  const Deadline deadline = Deadline::OfLimit(request.time_limit);
   EBB_ASSIGN_OR_RETURN(const plan::Policy* const policy, plan::FindPolicy(request.policy));
   EBB_ASSIGN_OR_RETURN(auto graph, LoadModel(request.model, context));
   Step step = MakeStep(std::move(graph), request.gpu);
@@ -200,7 +206,7 @@ Result<PlanResult> Plan(const PlanRequest& request, const JobContext& context) {
   result.gpu = request.gpu.name;
   result.graph = std::move(step.graph);
   result.workload = std::move(step.workload);
-  EBB_RETURN_IF_ERROR(Planning(request, context, *policy, result).Run());
+  EBB_RETURN_IF_ERROR(Planning(request, context, deadline, *policy, result).Run());
   return result;
 }
 

@@ -30,8 +30,9 @@ struct PlanRequest {
   bool pareto = false;           // also plan for budgets from the plain peak down to the smallest that works
   bool bound = true;             // work out how fast any plan could be
   std::int64_t evaluations = 0;  // schedules that a search tries; 0: by the size of the graph
-  // Seconds after which each search, the smallest budget and each lower bound end with what they have; 0: no limit.
-  // Whether there is a plan at all is not left to the clock: where a search found none, the simple rules still run.
+  // Seconds of the whole job, 0: no limit. Its phases (the search, the smallest budget, the lower bound, other
+  // policies, other budgets) each get a part of what is left when they begin, and end with what they have. Where the
+  // search found no plan by then, what needs least memory is still tried.
   double time_limit = 0;
 };
 

@@ -2,7 +2,6 @@
 #include "pack/pack.h"
 
 #include <array>
-#include <chrono>
 #include <limits>
 #include <numeric>
 #include <optional>
@@ -15,7 +14,6 @@
 namespace ebbtide::pack {
 namespace {
 
-constexpr double kLongest = 1e6;  // seconds
 constexpr Bytes kMostBytes = Bytes{1} << 62;
 
 // What comes first, most first: t the bytes of its fullest section, w its life, a life x size, z its size, s its start.
@@ -43,17 +41,15 @@ class Packer {
     goal_ = std::max(options.capacity, result_.lower_bound);
     limits_.evaluations = options.evaluations;
     limits_.cancelled = options.cancelled;
-    if (options.time_limit > 0) {
-      limits_.deadline =
-          std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
-                                                 std::chrono::duration<double>(std::min(options.time_limit, kLongest)));
-    }
+    limits_.deadline = options.deadline;
   }
 
   Packing Run() {
-    FirstPasses();
+    if (options_.deadline.exists()) Sweep();
+    if (result_.offsets.empty() || result_.height > goal_) FirstPasses();
+    if (result_.offsets.empty()) Sweep();  // there was no time for anything else
     if (result_.height > goal_) Repair();
-    if (IsCancelled()) limits_.expired = true;
+    if (IsLate() && result_.height > goal_) limits_.expired = true;
     if (blocks_.all.size() <= kMostSearched) {
       if (result_.height > goal_) SearchAt(goal_, limits_.evaluations / 3 * 2);
       if (result_.height > goal_) Approach();
@@ -64,7 +60,13 @@ class Packer {
   }
 
  private:
-  bool IsCancelled() const { return options_.cancelled && options_.cancelled(); }
+  bool IsLate() const { return options_.deadline.Passed() || (options_.cancelled && options_.cancelled()); }
+  // First fit in the order; false: there was no time to place all.
+  bool PlaceAll(std::span<const int> order, std::vector<Bytes>& offsets) const {
+    return FirstFit(blocks_, order, offsets, [this] { return IsLate(); });
+  }
+  // A packing that takes no time to speak of, for a deadline that first fit may not meet.
+  void Sweep() { Keep(SweepFit(blocks_)); }
 
   std::vector<int> Everything() const {
     std::vector<int> order(blocks_.all.size());
@@ -112,22 +114,21 @@ class Packer {
       std::vector<int> order = Everything();
       Sort(order, keys, 0);
       std::vector<Bytes> offsets(order.size(), kUnplaced);
-      FirstFit(blocks_, order, offsets, options_.cancelled);
+      if (!PlaceAll(order, offsets)) return;
       Keep(std::move(offsets));
       if (best_order_.empty() || result_.height < best_height_) best_order_ = std::move(order);
       best_height_ = result_.height;
-      if (result_.height <= goal_ || IsCancelled()) return;
+      if (result_.height <= goal_) return;
     }
   }
 
   // Again and again in the best order, with what sticks out above the goal in front.
   void Repair() {
-    if (blocks_.all.size() > kMostRepaired) return;
+    if (blocks_.all.size() > kMostRepaired || best_order_.empty()) return;
     std::vector<int> order = best_order_;
     for (int pass = 0; pass < kRepairs && result_.height > goal_; ++pass) {
       std::vector<Bytes> offsets(order.size(), kUnplaced);
-      FirstFit(blocks_, order, offsets, options_.cancelled);
-      if (IsCancelled()) return;
+      if (!PlaceAll(order, offsets)) return;
       std::stable_partition(order.begin(), order.end(), [&](int i) {
         return offsets[static_cast<std::size_t>(i)] + blocks_.all[static_cast<std::size_t>(i)].size > goal_;
       });
@@ -164,7 +165,7 @@ class Packer {
         if (offsets[index] == kUnplaced && blocks_.all[index].crowd >= least) next.push_back(i);
       }
       if (next.size() > PackSearch::kMostBlocks) {
-        FirstFit(blocks_, next, offsets);
+        if (!PlaceAll(next, offsets)) return false;
         limits_.evaluations -= static_cast<std::int64_t>(next.size() * offsets.size()) / kLooksPerEvaluation;
       } else if (!next.empty()) {
         PackSearch search(blocks_, next, offsets, capacity,

@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "base/deadline.h"
 #include "base/result.h"
 #include "base/units.h"
 
@@ -25,8 +26,8 @@ struct PackOptions {
   Bytes alignment = 1;     // of every offset; sizes count as rounded up to it
   std::uint64_t seed = 0;  // of the orders that are tried
   std::int64_t evaluations =
-      30'000;             // of the search after the first passes: placements, large ones counted several times
-  double time_limit = 0;  // seconds; 0: none. With one, the result may depend on the clock
+      30'000;         // of the search after the first passes: placements, large ones counted several times
+  Deadline deadline = {};  // with one, the result may depend on the clock: it is the best by then
   // Asked often; true: nobody wants the packing any more, and what is returned means nothing. Empty: never.
   std::function<bool()> cancelled = {};
 };

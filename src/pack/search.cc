@@ -86,7 +86,7 @@ bool PackSearch::Spend() {
   looks_ %= kLooksPerEvaluation;
   left_ -= cost;
   limits_->evaluations -= cost;
-  if (limits_->deadline) limits_->expired = std::chrono::steady_clock::now() >= *limits_->deadline;
+  if (limits_->deadline.Passed()) limits_->expired = true;
   if (limits_->cancelled && ++limits_->placements % kPlacementsPerQuestion == 0 && limits_->cancelled()) {
     limits_->expired = true;
   }

@@ -8,9 +8,7 @@
 // Parts of time that share no block any more are solved one by one.
 #pragma once
 
-#include <chrono>
 #include <functional>
-#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -25,7 +23,7 @@ inline constexpr std::int64_t kLooksPerEvaluation = 4096;
 // Of all searches of a packing together.
 struct PackLimits {
   std::int64_t evaluations = 0;  // that are left
-  std::optional<std::chrono::steady_clock::time_point> deadline;
+  Deadline deadline;
   std::function<bool()> cancelled;  // empty: it cannot be
   std::int64_t placements = 0;      // so far: that is asked on every so many
   bool expired = false;             // the deadline has passed, or it was cancelled

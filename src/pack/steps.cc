@@ -1,5 +1,11 @@
-// Sections by sorting begins and ends; first fit over what is placed, in chunks that can be passed over whole.
+// Sections by sorting begins and ends; first fit over what is placed, in chunks that can be passed over whole; a sweep
+// over time.
 #include "pack/steps.h"
+
+#include <map>
+#include <set>
+#include <tuple>
+#include <utility>
 
 namespace ebbtide::pack {
 
@@ -117,8 +123,8 @@ class Chunk {
 
 }  // namespace
 
-void FirstFit(const Blocks& blocks, std::span<const int> order, std::vector<Bytes>& offsets,
-              const std::function<bool()>& cancelled) {
+bool FirstFit(const Blocks& blocks, std::span<const int> order, std::vector<Bytes>& offsets,
+              const std::function<bool()>& stop) {
   constexpr std::size_t kBlocksPerQuestion = 64;
   std::size_t placed = 0;
   std::vector<Placed> given;
@@ -134,7 +140,7 @@ void FirstFit(const Blocks& blocks, std::span<const int> order, std::vector<Byte
                                             given.begin() + static_cast<std::ptrdiff_t>(end)));
   }
   for (const int i : order) {
-    if (cancelled && ++placed % kBlocksPerQuestion == 0 && cancelled()) return;
+    if (stop && placed++ % kBlocksPerQuestion == 0 && stop()) return false;
     const Block& block = blocks.all[static_cast<std::size_t>(i)];
     Bytes at = 0;
     for (const Chunk& chunk : chunks) {
@@ -155,6 +161,95 @@ void FirstFit(const Blocks& blocks, std::span<const int> order, std::vector<Byte
       }
     }
   }
+  return true;
+}
+
+namespace {
+
+// Free bytes below `top_`, as gaps that never touch.
+class Gaps {
+ public:
+  Bytes Take(Bytes size) {
+    if (size == 0) return 0;
+    const auto smallest = by_size_.lower_bound({size, 0});
+    if (smallest == by_size_.end()) {
+      // The gap at the top, if there is one, grows.
+      Bytes at = top_;
+      if (!gaps_.empty() && gaps_.rbegin()->first + gaps_.rbegin()->second == top_) {
+        at = gaps_.rbegin()->first;
+        Erase(std::prev(gaps_.end()));
+      }
+      top_ = at + size;
+      return at;
+    }
+    const auto [length, at] = *smallest;
+    Erase(gaps_.find(at));
+    if (length > size) Add(at + size, length - size);
+    return at;
+  }
+  void Give(Bytes at, Bytes size) {
+    if (size == 0) return;
+    auto next = gaps_.lower_bound(at);
+    if (next != gaps_.end() && next->first == at + size) {
+      size += next->second;
+      next = Erase(next);
+    }
+    if (next != gaps_.begin()) {
+      const auto before = std::prev(next);
+      if (before->first + before->second == at) {
+        at = before->first;
+        size += before->second;
+        Erase(before);
+      }
+    }
+    Add(at, size);
+  }
+
+ private:
+  using Map = std::map<Bytes, Bytes>;  // length by offset
+
+  void Add(Bytes at, Bytes size) {
+    gaps_.emplace(at, size);
+    by_size_.emplace(size, at);
+  }
+  Map::iterator Erase(Map::iterator gap) {
+    by_size_.erase({gap->second, gap->first});
+    return gaps_.erase(gap);
+  }
+
+  Map gaps_;
+  std::set<std::pair<Bytes, Bytes>> by_size_;
+  Bytes top_ = 0;
+};
+
+}  // namespace
+
+std::vector<Bytes> SweepFit(const Blocks& blocks) {
+  struct Event {
+    int section;
+    bool begins;  // ends come first
+    std::size_t block;
+  };
+  std::vector<Event> events;
+  events.reserve(2 * blocks.all.size());
+  for (std::size_t i = 0; i < blocks.all.size(); ++i) {
+    events.push_back({blocks.all[i].from, true, i});
+    events.push_back({blocks.all[i].to, false, i});
+  }
+  std::sort(events.begin(), events.end(), [](const Event& a, const Event& b) {
+    return std::tuple(a.section, a.begins, a.block) < std::tuple(b.section, b.begins, b.block);
+  });
+  std::vector<Bytes> offsets(blocks.all.size(), 0);
+  Gaps gaps;
+  for (const Event& event : events) {
+    const Bytes size = blocks.all[event.block].size;
+    if (event.begins) {
+      offsets[event.block] = gaps.Take(size);
+    } else {
+      gaps.Give(offsets[event.block], size);
+    }
+  }
+  return offsets;
 }
 
 Bytes HeightOf(const Blocks& blocks, std::span<const Bytes> offsets) {

@@ -32,10 +32,14 @@ Blocks MakeBlocks(std::span<const PackItem> items, Bytes alignment);
 
 inline constexpr Bytes kUnplaced = -1;
 
-// Puts each of `order` at the lowest place where it fits, beside what `offsets` already places. Once `cancelled` says
-// so, the rest is left where it is.
-void FirstFit(const Blocks& blocks, std::span<const int> order, std::vector<Bytes>& offsets,
-              const std::function<bool()>& cancelled = {});
+// Puts each of `order` at the lowest place where it fits, beside what `offsets` already places. Once `stop` says so,
+// the rest is left where it is: then it gives false.
+bool FirstFit(const Blocks& blocks, std::span<const int> order, std::vector<Bytes>& offsets,
+              const std::function<bool()>& stop = {});
+
+// Offsets of all blocks as an allocator would give them that learns of each only when its life begins: the smallest gap
+// that fits. Takes n log n time, where first fit may take n^2.
+std::vector<Bytes> SweepFit(const Blocks& blocks);
 
 // One past the highest byte. All blocks are placed.
 Bytes HeightOf(const Blocks& blocks, std::span<const Bytes> offsets);

@@ -1,4 +1,5 @@
-// Asks a policy for schedules until one has addresses within the budget, and falls back on simpler rules.
+// Asks a policy for schedules until one has addresses within the budget, and falls back on simpler rules. Behind the
+// deadline nothing more is tried, but for the most frugal preferences where there is no plan yet.
 #include "plan/make_plan.h"
 
 #include <algorithm>
@@ -47,6 +48,48 @@ void Finish(const TrainingGraph& graph, const Problem& problem, Plan plan, Plann
   out.plan = std::move(plan);
 }
 
+// Of the time that is left, a search gets this share; the rest is for addresses, which have so many seconds at least.
+constexpr double kShareOfSearch = 0.8, kSecondsForAddresses = 0.25;
+
+// Preferences that need little memory are rolled out until one keeps the budget, whatever the deadline says.
+std::optional<Preferences> FrugalPreferences(const Problem& problem) {
+  for (const double power : {1.0, 2.0, 0.5}) {
+    for (const Choice choice : {Choice::kKeep, Choice::kSwap}) {
+      if (choice == Choice::kSwap && !problem.limits.may_swap) continue;
+      Preferences preferences = Neutral(*problem.workload);
+      std::ranges::fill(preferences.choice, choice);
+      preferences.distance_power = power;
+      preferences.batch = 8;
+      Rollout rollout(problem, preferences, /*record=*/false);
+      rollout.FinishEvenLate();
+      if (rollout.Run()) return preferences;
+    }
+  }
+  return std::nullopt;
+}
+
+sim::Schedule RolledOut(const Problem& problem, const Preferences& preferences) {
+  Rollout rollout(problem, preferences, /*record=*/true);
+  rollout.FinishEvenLate();
+  rollout.Run();
+  return rollout.TakeSchedule();
+}
+
+// A schedule from frugal preferences alone, for when there is no time to look for more. `height` is where it reaches.
+std::optional<sim::Schedule> FrugalSchedule(Problem problem, Bytes& height) {
+  const int tries = problem.workload->ops() > kLargeGraph ? 1 : 4;
+  const Bytes budget = problem.limits.budget;
+  for (int i = 0; i < tries; ++i) {
+    const std::optional<Preferences> preferences = FrugalPreferences(problem);
+    if (!preferences) return std::nullopt;
+    sim::Schedule schedule = Trimmed(problem, RolledOut(problem, *preferences));
+    height = Place(*problem.workload, schedule, budget, problem.cancelled, Deadline::After(kSecondsForAddresses));
+    if (height <= budget) return schedule;
+    problem.limits.budget -= std::max(height - budget, budget / 50);
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 // Takes the smallest plan where there is no faster one.
@@ -59,8 +102,8 @@ void TakeSmallest(const TrainingGraph& graph, const Problem& problem, const Poli
   Finish(graph, problem, std::move(plan), out);
 }
 
-Planned MakePlan(const TrainingGraph& graph, const Problem& problem, const Policy& policy,
-                 const SearchOptions& search, const Minimum* minimum) {
+Planned MakePlan(const TrainingGraph& graph, const Problem& problem, const Policy& policy, const SearchOptions& search,
+                 const Minimum* minimum) {
   constexpr int kTries = 6;
   const sim::Workload& workload = *problem.workload;
   Planned out;
@@ -68,8 +111,9 @@ Planned MakePlan(const TrainingGraph& graph, const Problem& problem, const Polic
   Problem asked = problem;
   SearchOptions options = search;
   for (int i = 0; i < kTries; ++i) {
+    asked.deadline = problem.deadline.Part(kShareOfSearch);
     PolicyResult result = policy.run({.graph = graph, .problem = asked, .search = options});
-    out.stopped_early = result.stopped_early;
+    out.stopped_early = result.stopped_early || (!result.schedule && problem.deadline.Passed());
     out.evaluations += result.evaluations;
     if (IsCancelled(problem)) return out;
     if (!result.schedule) break;
@@ -77,13 +121,17 @@ Planned MakePlan(const TrainingGraph& graph, const Problem& problem, const Polic
     Plan plan = Described(graph, problem, policy, Trimmed(problem, *std::move(result.schedule)));
     const IdVector<sim::StepId, Bytes> live = sim::StepBytes(workload, plan.schedule);
     const Bytes live_peak = live.empty() ? 0 : *std::ranges::max_element(live);
-    plan.peak =
-        Place(workload, plan.schedule, std::min(problem.limits.budget, live_peak + live_peak / 500), problem.cancelled);
+    plan.peak = Place(workload, plan.schedule, std::min(problem.limits.budget, live_peak + live_peak / 500),
+                      problem.cancelled, problem.deadline.ButNotBefore(kSecondsForAddresses));
     if (IsCancelled(problem)) return out;
     if (plan.peak <= problem.limits.budget) {
       Finish(graph, problem, std::move(plan), out);
       if (minimum && policy.run == RunHome) TakeSmallest(graph, problem, policy, *minimum, out);
       return out;
+    }
+    if (problem.deadline.Passed()) {
+      out.stopped_early = true;
+      break;
     }
     // A little less, and more so each time; what was found is a good place to go on from.
     asked.limits.budget -= std::max(plan.peak - problem.limits.budget, (problem.limits.budget / 1000) << i);
@@ -94,6 +142,7 @@ Planned MakePlan(const TrainingGraph& graph, const Problem& problem, const Polic
   // needs least memory. On large graphs, each of them takes too long.
   for (const Policy& other : Policies()) {
     if (workload.ops() > kLargeGraph || other.run == RunHome || other.run == RunExact) continue;
+    if (problem.deadline.Passed()) break;
     Planned theirs = MakePlan(graph, problem, other, search);
     if (IsCancelled(problem)) return {};
     if (!theirs.plan || (out.plan && out.plan->time <= theirs.plan->time)) continue;
@@ -101,14 +150,19 @@ Planned MakePlan(const TrainingGraph& graph, const Problem& problem, const Polic
     out.plan->policy = std::string(policy.name);
     out.outcome = std::move(theirs.outcome);
   }
-  if (minimum) {
-    TakeSmallest(graph, problem, policy, *minimum, out);
-    return out;
+  if (minimum) TakeSmallest(graph, problem, policy, *minimum, out);
+  if (!out.plan && problem.deadline.Passed()) {
+    out.stopped_early = true;
+    Bytes height = 0;
+    std::optional<sim::Schedule> frugal = FrugalSchedule(problem, height);
+    if (!frugal || IsCancelled(problem)) return out;
+    Plan plan = Described(graph, problem, policy, *std::move(frugal));
+    plan.peak = height;
+    Finish(graph, problem, std::move(plan), out);
   }
-  if (out.plan) return out;
-  // Without regard to search.stop: whether there is a plan is not left to the clock.
-  const Minimum found = FindMinimum(problem, {.changes = kChangesPerRollout * search.evaluations, .seed = search.seed,
-                                              .threads = search.threads, .stop = problem.cancelled});
+  if (minimum || out.plan) return out;
+  const Minimum found = FindMinimum(
+      problem, {.changes = kChangesPerRollout * search.evaluations, .seed = search.seed, .threads = search.threads});
   if (IsCancelled(problem)) return {};
   TakeSmallest(graph, problem, policy, found, out);
   return out;
@@ -117,38 +171,25 @@ Planned MakePlan(const TrainingGraph& graph, const Problem& problem, const Polic
 namespace {
 
 // The schedule that the simplest rules lead to at the smallest budget at which any of them works.
-sim::Schedule FrugalRollout(const Problem& problem, Bytes floor, const std::function<bool()>& stop) {
+sim::Schedule FrugalRollout(const Problem& problem, Bytes floor) {
   const sim::Workload& workload = *problem.workload;
   Problem trial = problem;
   Preferences frugal = Neutral(workload);
   const auto works = [&](Bytes budget) {
     trial.limits.budget = budget;
-    for (const double power : {1.0, 2.0, 0.5}) {
-      for (const Choice choice : {Choice::kKeep, Choice::kSwap}) {
-        if (choice == Choice::kSwap && !problem.limits.may_swap) continue;
-        Preferences preferences = Neutral(workload);
-        std::ranges::fill(preferences.choice, choice);
-        preferences.distance_power = power;
-        preferences.batch = 8;
-        if (Evaluate(trial, preferences) == kInfeasible) continue;
-        frugal = std::move(preferences);
-        return true;
-      }
-    }
-    return false;
+    std::optional<Preferences> found = FrugalPreferences(trial);
+    if (found) frugal = *std::move(found);
+    return found.has_value();
   };
   Bytes low = floor - 1, high = problem.live.empty() ? 0 : *std::ranges::max_element(problem.live);
-  const auto stopped = [&] { return stop && stop(); };
-  if (!stopped() && works(floor)) high = floor;
-  while (high - low > std::max<Bytes>(1, high / 1000) && !stopped()) {
+  if (!IsLate(problem) && works(floor)) high = floor;
+  while (high - low > std::max<Bytes>(1, high / 1000) && !IsLate(problem)) {
     const Bytes middle = low + (high - low) / 2;
     (works(middle) ? high : low) = middle;
   }
   works(high);
   if (IsCancelled(problem)) return {};
-  Rollout rollout(trial, frugal, /*record=*/true);
-  rollout.Run();
-  return rollout.TakeSchedule();
+  return RolledOut(trial, frugal);
 }
 
 }  // namespace
@@ -162,20 +203,25 @@ Minimum FindMinimum(const Problem& problem, const MinimumOptions& options) {
     const IdVector<sim::StepId, Bytes> live = sim::StepBytes(workload, schedule);
     const Bytes peak = live.empty() ? 0 : *std::ranges::max_element(live);
     if (out.found > 0 && peak >= out.found) return;
-    const Bytes height = Place(workload, schedule, peak, problem.cancelled);
+    const Bytes height =
+        Place(workload, schedule, peak, problem.cancelled, problem.deadline.ButNotBefore(kSecondsForAddresses));
     if (out.found > 0 && height >= out.found) return;
     out.found = height;
     out.time = sim::Simulate(workload, schedule, problem.link).time;
     out.schedule = std::move(schedule);
   };
-  sim::Schedule frugal = FrugalRollout(problem, out.floor, options.stop);
+  sim::Schedule frugal = FrugalRollout(problem, out.floor);
   if (IsCancelled(problem)) return out;
-  const bool goes_on = problem.limits.may_recompute && !(options.stop && options.stop());
+  const bool goes_on = problem.limits.may_recompute && !IsLate(problem);
   const std::int64_t changes = options.changes > 0 ? options.changes : DefaultChanges(workload) / 2;
   sim::Schedule decided;
   if (goes_on)
-    decided = DecideLowest(problem, {.changes = changes, .seed = options.seed, .threads = options.threads,
-                                     .start = {frugal}, .progress = {}, .stop = options.stop});
+    decided = DecideLowest(problem, {.changes = changes,
+                                     .seed = options.seed,
+                                     .threads = options.threads,
+                                     .start = {frugal},
+                                     .progress = {},
+                                     .stop = {}});
   offer(std::move(frugal));
   if (IsCancelled(problem)) return out;
   if (goes_on) offer(std::move(decided));

@@ -28,14 +28,16 @@ struct MinimumOptions {
   std::int64_t changes = 0;  // of the search over decisions; 0: as many as suit the size of the graph
   std::uint64_t seed = 0;
   int threads = 1;
-  std::function<bool()> stop;  // ends the search early, with the smallest budget known by then
 };
-// Does not depend on the budget of the problem, nor on the number of threads.
+// Does not depend on the budget of the problem, nor on the number of threads. Ends at the problem's deadline, with the
+// smallest budget known by then.
 Minimum FindMinimum(const Problem& problem, const MinimumOptions& options = {});
 
 // The plan keeps the budget with its addresses: where they do not fit, the policy is asked for less.
 // `minimum`, where it is known: the home policy then has a plan for every budget from there on, no slower than that one.
-// The plan has passed Validate. Where the problem is cancelled on the way there is none.
+// The plan has passed Validate. Where the problem is cancelled on the way there is none. Behind the problem's deadline
+// what is there is taken; the home policy then still tries what needs least memory, so that `plan` is empty only where
+// that found none either.
 Planned MakePlan(const TrainingGraph& graph, const Problem& problem, const Policy& policy, const SearchOptions& search,
                  const Minimum* minimum = nullptr);
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <exception>
 
 #include "base/parallel.h"
@@ -18,7 +19,7 @@ ParetoPoint PlanFor(const TrainingGraph& graph, const Problem& problem, const Po
   constexpr double kShareOfSearch = 0.6;
   Problem asked = problem;
   asked.limits.budget = budget;
-  SearchOptions search = options.search();
+  SearchOptions search = options.search;
   search.threads = 1;
   if (options.progress) {
     search.progress = [&](std::int64_t done, std::int64_t all, Nanos) {
@@ -27,10 +28,12 @@ ParetoPoint PlanFor(const TrainingGraph& graph, const Problem& problem, const Po
     };
   }
   ParetoPoint point{.budget = budget, .planned = nullptr, .lower_bound = 0};
+  asked.deadline = problem.deadline.Part(kShareOfSearch);
   Planned planned = MakePlan(graph, asked, policy, search, options.minimum);
+  asked.deadline = problem.deadline;
   if (options.progress) options.progress(number, kShareOfSearch);
   if (planned.plan) point.planned = std::make_shared<const Planned>(std::move(planned));
-  if (options.bound) point.lower_bound = LowerBound(asked, options.bound());
+  if (options.bound) point.lower_bound = LowerBound(asked);
   if (options.progress) options.progress(number, 1);
   return point;
 }
@@ -74,17 +77,25 @@ std::vector<ParetoPoint> Pareto(const TrainingGraph& graph, const Problem& probl
                                 const ParetoOptions& options) {
   std::vector<ParetoPoint> points(budgets.size());
   std::vector<std::exception_ptr> faults(budgets.size());
+  const auto threads = static_cast<std::size_t>(std::max(options.threads, 1));
+  std::atomic<std::size_t> to_come = budgets.size();
   ForEachIndex(budgets.size(), options.threads, [&](std::size_t i) {
+    const std::size_t rounds = std::max<std::size_t>((to_come-- + threads - 1) / threads, 1);
     points[i].budget = budgets[i];
-    if (IsCancelled(problem)) return;
+    if (IsLate(problem)) return;
+    Problem own = problem;
+    own.deadline = problem.deadline.Part(1 / static_cast<double>(rounds));
     try {
-      points[i] = PlanFor(graph, problem, policy, budgets[i], options, i);
+      points[i] = PlanFor(graph, own, policy, budgets[i], options, i);
     } catch (...) {
       faults[i] = std::current_exception();
     }
   });
   for (const std::exception_ptr& fault : faults) {
     if (fault) std::rethrow_exception(fault);
+  }
+  if (problem.deadline.exists()) {
+    std::erase_if(points, [](const ParetoPoint& point) { return !point.feasible() && point.lower_bound == 0; });
   }
   std::ranges::move(known, std::back_inserter(points));
   ShareKnowledge(points);

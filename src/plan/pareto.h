@@ -22,16 +22,17 @@ struct ParetoPoint {
 std::vector<Bytes> ParetoBudgets(Bytes plain_peak, Bytes minimum);
 
 struct ParetoOptions {
-  std::function<SearchOptions()> search;  // of each plan, called when its search begins
-  const Minimum* minimum = nullptr;       // where it is known; as MakePlan takes it
-  int threads = 1;                        // budgets are planned side by side; the plans do not depend on it
-  std::function<BoundOptions()> bound;    // of each lower bound, called when its work begins; empty: none is wanted
+  SearchOptions search;              // of each plan
+  const Minimum* minimum = nullptr;  // where it is known; as MakePlan takes it
+  int threads = 1;                   // budgets are planned side by side; the plans do not depend on it
+  bool bound = true;                 // a lower bound for each
   // `share` of the work on the budget of that number is done. Called from several threads.
   std::function<void(std::size_t number, double share)> progress;
 };
 
 // A point for each budget and for each of `known`, by budget, the largest first. Time never rises with the budget: a
-// plan serves every budget from its peak up, and a lower bound every budget below its own.
+// plan serves every budget from its peak up, and a lower bound every budget below its own. Each budget gets its share of
+// the time until the problem's deadline; those that it leaves no time for have no point.
 std::vector<ParetoPoint> Pareto(const TrainingGraph& graph, const Problem& problem, const Policy& policy,
                                 const std::vector<Bytes>& budgets, std::vector<ParetoPoint> known,
                                 const ParetoOptions& options);

@@ -7,7 +7,7 @@
 namespace ebbtide::plan {
 
 Bytes Place(const sim::Workload& workload, sim::Schedule& schedule, Bytes height_limit,
-            const std::function<bool()>& cancelled) {
+            const std::function<bool()>& cancelled, const Deadline& deadline) {
   std::vector<pack::PackItem> items;
   for (const sim::Stay& stay : schedule.stays)
     items.push_back({stay.from.value, stay.to.value, workload.bytes[stay.storage]});
@@ -19,6 +19,7 @@ Bytes Place(const sim::Workload& workload, sim::Schedule& schedule, Bytes height
   options.capacity = height_limit;
   options.alignment = workload.alignment;
   options.cancelled = cancelled;
+  options.deadline = deadline;
   const pack::Packing packing = pack::Pack(items, options);
   std::size_t next = 0;
   for (sim::Stay& stay : schedule.stays) stay.address = packing.offsets[next++];

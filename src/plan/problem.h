@@ -4,6 +4,7 @@
 #include <functional>
 #include <vector>
 
+#include "base/deadline.h"
 #include "sim/schedule.h"
 #include "sim/workload.h"
 
@@ -27,6 +28,8 @@ struct Problem {
   // True: nobody wants the answer any more. Whatever works on the problem then returns soon, and what it returns means
   // nothing. Asked often, from several threads; once true, always true. Empty: never.
   std::function<bool()> cancelled;
+  // Once it has passed, whatever works on the problem ends soon with what it has, which is still an answer.
+  Deadline deadline = {};
 
   // ---- Derived
   IdVector<OpId, Nanos> clock;            // when it begins in the plain step; one more, for the end
@@ -47,6 +50,9 @@ Problem MakeProblem(const sim::Workload& workload, const Link& link, const Limit
 Bytes Floor(const Problem& problem, OpId* op = nullptr);
 
 inline bool IsCancelled(const Problem& problem) { return problem.cancelled && problem.cancelled(); }
+
+// Whether nothing more should be tried.
+inline bool IsLate(const Problem& problem) { return problem.deadline.Passed() || IsCancelled(problem); }
 
 // Whether it is state that may go to the host for a while.
 inline bool IsMovableState(const Problem& problem, StorageId s) {

@@ -77,12 +77,7 @@ TEST(Pareto, TimeNeverRisesWithTheBudget) {
     const Bytes peak = sim::PlainPeak(task->workload), least = std::min(minimum.found, peak);
     const std::vector<Bytes> budgets{peak, (peak + least) / 2, (peak + 4 * least) / 5, minimum.found};
     ParetoOptions options;
-    options.search = [] {
-      SearchOptions search;
-      search.evaluations = 16;
-      return search;
-    };
-    if (seed < 2) options.bound = [] { return BoundOptions{}; };
+    options.search.evaluations = 16;
     const auto points = Pareto(task->graph, task->problem, policy, budgets, {}, options);
     ASSERT_EQ(points.size(), budgets.size());
     curves += points.back().feasible() && points.back().planned->plan->time > points[0].planned->plan->time ? 1 : 0;

@@ -97,12 +97,12 @@ IdVector<OpId, bool> MayRunAgain(const Problem& problem) {
   return out;
 }
 
-Nanos BoundFromMoments(const Problem& problem, const std::function<bool()>& stop) {
+Nanos BoundFromMoments(const Problem& problem) {
   const IdVector<OpId, bool> again = MayRunAgain(problem);
   const auto plain = static_cast<double>(problem.clock.back());
   double best = plain;
   for (const OpId op : ShortMoments(problem, 48)) {
-    if (stop && stop()) break;
+    if (IsLate(problem)) break;
     const double bound = BoundAt(problem, op, again);
     if (std::isfinite(bound)) best = std::max(best, bound);
   }
@@ -113,7 +113,7 @@ Nanos BoundFromMoments(const Problem& problem, const std::function<bool()>& stop
 Nanos LowerBound(const Problem& problem, const BoundOptions& options) {
   if (problem.live.empty()) return 0;
   if (Floor(problem) > problem.limits.budget) return problem.clock.back();
-  const Nanos simple = BoundFromMoments(problem, options.stop);
+  const Nanos simple = BoundFromMoments(problem);
   if (problem.workload->ops() > options.most_ops) return simple;
   BoundOptions program = options;
   program.state_may_leave |= problem.limits.may_move_state;

@@ -12,11 +12,11 @@ struct BoundOptions {
   std::size_t moments = 0;             // of the linear program; 0: as many as suit the size of the graph
   int most_pivots = 60'000;            // of its solver
   bool state_may_leave = false;        // also over schedules that copy out what was there before the step
-  std::function<bool()> stop = {};     // ends the work early, with the limit that is known by then
 };
 
-// No valid schedule within the problem's limits takes less time. Valid: it passes Validate, and runs again only what
-// the workload's recipes hold. Where none is valid, the limit means nothing.
+// No valid schedule within the problem's limits takes less time. At the problem's deadline it is the limit that is
+// known by then. Valid: it passes Validate, and runs again only what the workload's recipes hold. Where none is valid,
+// the limit means nothing.
 Nanos LowerBound(const Problem& problem, const BoundOptions& options = {});
 
 // ---- Its parts
@@ -26,7 +26,7 @@ std::vector<OpId> ShortMoments(const Problem& problem, std::size_t count);
 IdVector<OpId, bool> MayRunAgain(const Problem& problem);
 // From one moment at a time: what is idle and has no room must be made again after it, or be copied out before it and
 // in after it.
-Nanos BoundFromMoments(const Problem& problem, const std::function<bool()>& stop = {});
+Nanos BoundFromMoments(const Problem& problem);
 // From several moments together, with what making things again needs in its turn.
 Nanos BoundFromProgram(const Problem& problem, const BoundOptions& options);
 

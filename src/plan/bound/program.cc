@@ -90,6 +90,7 @@ class Program {
     ChooseStorages();
     FindLastStages();
     AddColumns();
+    if (IsLate(problem_)) return problem_.clock.back();
     for (const StorageId s : workload_.storage_ids()) {
       if (is_followed_[s]) AddStorage(s);
     }
@@ -97,7 +98,8 @@ class Program {
     AddMemory();
     AddCompute();
     if (problem_.limits.may_swap) AddLink();
-    const LinearProgram::Solution solution = program_.Solve(options_.most_pivots, options_.stop);
+    if (IsLate(problem_)) return problem_.clock.back();
+    const LinearProgram::Solution solution = program_.Solve(options_.most_pivots, [this] { return IsLate(problem_); });
     const double iterations = std::min(solution.at_least, kMostIterations);
     // Times are whole: what is above the limit is at least the next.
     return static_cast<Nanos>(std::ceil(iterations * plain_ * (1 - 1e-9)));
@@ -405,7 +407,7 @@ Nanos BoundFromProgram(const Problem& problem, const BoundOptions& options) {
     const std::size_t fewest = 4;
     std::size_t size = 0;
     for (moments = problem.limits.may_swap ? 10 : 24; moments >= fewest; --moments) {
-      if (options.stop && options.stop()) return problem.clock.back();
+      if (IsLate(problem)) return problem.clock.back();
       size = Program(problem, options, moments).Size();
       if (size <= most) break;
     }

@@ -59,7 +59,7 @@ class Swarming {
   }
 
  private:
-  bool Stopped() const { return (options_.stop && options_.stop()) || IsCancelled(problem_); }
+  bool Stopped() const { return (options_.stop && options_.stop()) || IsLate(problem_); }
   std::function<bool()> Stop() const {
     return [this] { return Stopped(); };
   }
@@ -171,7 +171,7 @@ sim::Schedule DecideLowest(const Problem& problem, const DecideOptions& options)
     Improver particle(asked, units, random.Next());
     particle.Start(i == 0 ? std::vector<RunAgain>{} : RunsOf(asked, units, options.start[i - 1]));
     particle.Fit(options.changes / static_cast<std::int64_t>(particles), kFitHeat,
-                 [&] { return (options.stop && options.stop()) || IsCancelled(problem); });
+                 [&] { return (options.stop && options.stop()) || IsLate(problem); });
     runs[i] = particle.lowest();
     Retention retention(asked, units);
     retention.Load(runs[i]);

@@ -41,7 +41,10 @@ class Model {
     FindLastStages();
     FindLastPossible();
     AddColumns();
-    for (const OpId t : workload_.op_ids()) AddStage(t);
+    for (const OpId t : workload_.op_ids()) {
+      if (IsLate(problem_)) return {};
+      AddStage(t);
+    }
     return Solve();
   }
 
@@ -241,7 +244,7 @@ class Model {
     }
     Cbc_setLogLevel(solver.get(), 0);
     Cbc_setMaximumNodes(solver.get(), options_.most_nodes);
-    if (options_.most_seconds > 0) Cbc_setMaximumSeconds(solver.get(), options_.most_seconds);
+    if (problem_.deadline.exists()) Cbc_setMaximumSeconds(solver.get(), problem_.deadline.SecondsLeft());
     const auto plain = static_cast<double>(problem_.clock.back());
     if (options_.better_than > 0)
       Cbc_setCutoff(solver.get(), (static_cast<double>(options_.better_than) - 0.5) / std::max(1.0, plain) - 1);

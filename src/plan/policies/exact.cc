@@ -14,7 +14,10 @@ constexpr std::int64_t kMostRollouts = 600'000;
 
 PolicyResult RunProgram(const PolicyInput& input, PolicyResult found) {
   const Problem& problem = input.problem;
-  if (IsCancelled(problem)) return found;
+  if (IsLate(problem)) {
+    found.stopped_early = true;
+    return found;
+  }
   // A limit on what is tried leaves no room for the program, which cannot be asked to keep it.
   if (problem.workload->ops() > kExactOps || input.search.evaluations > 0) {
     found.stopped_early = true;
@@ -22,7 +25,6 @@ PolicyResult RunProgram(const PolicyInput& input, PolicyResult found) {
   }
   CheckmateOptions options;
   if (found.schedule) options.better_than = sim::Simulate(*problem.workload, *found.schedule, problem.link).time;
-  options.most_seconds = input.search.seconds;
   CheckmateResult result = Checkmate(problem, options);
   found.stopped_early = !result.proved;
   if (result.schedule) found.schedule = std::move(result.schedule);
@@ -50,7 +52,7 @@ PolicyResult RunChoices(const PolicyInput& input, PolicyResult found) {
   Preferences preferences = Neutral(*problem.workload), best_preferences;
   const std::int64_t most = input.search.evaluations > 0 ? input.search.evaluations : kMostRollouts;
   for (std::int64_t tried = 0;; ++tried) {
-    if (tried >= most || (tried % 64 == 0 && input.search.stop && input.search.stop())) {
+    if (tried >= most || (tried % 64 == 0 && (IsLate(problem) || (input.search.stop && input.search.stop())))) {
       found.stopped_early = true;
       break;
     }
@@ -66,6 +68,7 @@ PolicyResult RunChoices(const PolicyInput& input, PolicyResult found) {
   }
   if (!best_preferences.choice.empty()) {
     Rollout rollout(problem, best_preferences, /*record=*/true);
+    rollout.FinishEvenLate();
     if (rollout.Run()) found.schedule = rollout.TakeSchedule();
   }
   return found;

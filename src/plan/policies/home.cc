@@ -57,15 +57,20 @@ PolicyResult RunHome(const PolicyInput& input) {
   Best best(problem);
   if (found.time != kInfeasible) {
     Rollout rollout(problem, found.best, /*record=*/true);
+    rollout.FinishEvenLate();
     if (rollout.Run() && best.Offer(rollout.TakeSchedule())) out.preferences = found.best;
   }
   // Where a simple rule does better, its schedule is taken. Those that look at every storage for each they give up are
   // too slow on large graphs.
   for (const auto rule : {RunNone, RunDtr, RunCapuchin, RunSuperNeurons, RunCheckpointSqrt, RunVdnnDyn}) {
     if (problem.workload->ops() > kLargeGraph && (rule == RunDtr || rule == RunCapuchin)) continue;
+    if (IsLate(problem)) {
+      out.stopped_early = true;
+      break;
+    }
     best.Offer(rule(input).schedule);
   }
-  if (problem.limits.may_recompute && IsShort(problem) && !(options.stop && options.stop())) {
+  if (problem.limits.may_recompute && IsShort(problem) && !IsLate(problem) && !(options.stop && options.stop())) {
     DecideOptions decide{.changes = changes,
                          .seed = options.seed,
                          .threads = options.threads,

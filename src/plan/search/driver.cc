@@ -9,7 +9,7 @@ namespace ebbtide::plan {
 namespace {
 
 // Between two questions whether the answer is still wanted.
-constexpr std::size_t kOpsPerQuestion = 8;
+constexpr std::size_t kStepsPerQuestion = 8;
 
 }  // namespace
 
@@ -41,7 +41,6 @@ bool Driver::Run() {
     if (!Require(next_op_) || !RunOnce(next_op_, false)) return false;
     Release(next_op_);
     AfterOp(next_op_);
-    if (next_op_.index() % kOpsPerQuestion == 0 && IsCancelled(problem_)) return false;
     if (machine_.now() > time_limit_ || machine_.host_peak() > problem_.limits.host) return false;
   }
   return true;
@@ -191,6 +190,7 @@ bool Driver::Remake(StorageId target) {
 
 bool Driver::RunOnce(OpId op, bool again) {
   if (machine_.steps() >= most_steps_) return false;
+  if (machine_.steps() % kStepsPerQuestion == 0 && IsOver()) return false;
   const Bytes room = machine_.RoomFor(op, again);
   if (!MakeRoom(room)) return false;
   peak_ = std::max(peak_, machine_.used() + room);

@@ -19,8 +19,11 @@ class Driver {
   explicit Driver(const Problem& problem, bool record, Freeing freeing = Freeing::kLastUse);
   virtual ~Driver() = default;
 
-  // False: there was no room for something, or ops ran again beyond all measure, or the problem was cancelled.
+  // False: there was no room for something, or ops ran again beyond all measure, or the problem was cancelled, or its
+  // deadline has passed.
   bool Run();
+  // Run() goes on behind the deadline: this is the answer, and not one of many trials.
+  void FinishEvenLate() { finishes_even_late_ = true; }
   // Stops as soon as the clock passes `limit`: Run() then gives false.
   void StopAfter(Nanos limit) { time_limit_ = limit; }
 
@@ -72,6 +75,7 @@ class Driver {
     std::uint32_t recipe_place = 0;
     std::uint32_t need_place = 0;
   };
+  bool IsOver() const { return finishes_even_late_ ? IsCancelled(problem_) : IsLate(problem_); }
   void Lock(StorageId s);
   void Unlock(StorageId s);
   bool Require(OpId op);
@@ -91,6 +95,7 @@ class Driver {
   Bytes peak_ = 0;
   std::size_t most_steps_;
   Nanos time_limit_ = std::numeric_limits<Nanos>::max();
+  bool finishes_even_late_ = false;
   IdVector<StorageId, std::uint32_t> next_use_place_;  // into workload.uses
   IdVector<StorageId, std::uint16_t> locks_;           // running ops that need it
   IdVector<StorageId, std::uint8_t> is_idle_;

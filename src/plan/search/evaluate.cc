@@ -15,7 +15,7 @@ std::vector<Nanos> EvaluateAll(const Problem& problem, std::span<const Preferenc
                                int threads, const std::function<bool()>& stop) {
   std::vector<Nanos> times(preferences.size(), kInfeasible);
   ForEachIndex(preferences.size(), threads, [&](std::size_t i) {
-    if (i > 0 && stop && stop()) return;
+    if (i > 0 && (IsLate(problem) || (stop && stop()))) return;
     times[i] = Evaluate(problem, preferences[i], limit);
   });
   return times;

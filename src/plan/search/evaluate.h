@@ -15,7 +15,7 @@ inline constexpr Nanos kInfeasible = std::numeric_limits<Nanos>::max();
 Nanos Evaluate(const Problem& problem, const Preferences& preferences, Nanos limit = kInfeasible);
 
 // One time for each. The result does not depend on the number of threads. Once `stop` says so, which is asked on each
-// of them, those that have not begun are left out, as if infeasible; the first never is.
+// of them, or the problem's deadline has passed, those that have not begun are left out, as if infeasible.
 std::vector<Nanos> EvaluateAll(const Problem& problem, std::span<const Preferences> preferences, Nanos limit,
                                int threads, const std::function<bool()>& stop = {});
 

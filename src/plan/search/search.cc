@@ -57,7 +57,7 @@ class Search {
   }
 
   bool Stopped() {
-    if (options_.stop && options_.stop()) result_.stopped_early = true;
+    if (IsLate(problem_) || (options_.stop && options_.stop())) result_.stopped_early = true;
     return result_.stopped_early;
   }
 

@@ -21,8 +21,8 @@ struct SearchOptions {
   std::vector<Preferences> start;         // further preferences to begin with
   std::vector<sim::Schedule> schedules;   // further schedules to begin with; they need not be within the budget
   std::function<void(std::int64_t done, std::int64_t all, Nanos best)> progress;
-  std::function<bool()> stop;  // ends the search early, with what it has; asked from several threads
-  double seconds = 0;          // for a solver that cannot be asked: what it has until then; 0: no limit
+  // Ends the search early, with what it has, as the problem's deadline does; asked from several threads.
+  std::function<bool()> stop;
 };
 
 struct SearchResult {

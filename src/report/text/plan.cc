@@ -146,7 +146,8 @@ std::string FormatSlowdown(Nanos time, Nanos plain) {
 std::vector<std::string> InfeasibleLines(const PlanResult& result) {
   if (result.feasible()) return {};
   const plan::Minimum& minimum = result.minimum;
-  return {fmt::format("{} finds no plan within {}.", result.policy, FormatBytes(result.budget)),
+  const char* const why = result.planned.stopped_early ? " in the time it was given" : "";
+  return {fmt::format("{} finds no plan within {}{}.", result.policy, FormatBytes(result.budget), why),
           fmt::format("The smallest budget found to work is {}.", FormatBytes(minimum.found)),
           fmt::format("No plan can do with less than {}: op {} ({}) needs that much at once.",
                       FormatBytes(minimum.floor), minimum.op.value, Printable(OpLabel(*result.graph, minimum.op)))};
