@@ -2,7 +2,9 @@
 #include "base/file.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -31,6 +33,7 @@ class Descriptor {
   ~Descriptor() { Close(); }
 
   int get() const { return fd_; }
+  int Take() { return std::exchange(fd_, -1); }
   void Reset(int fd) {
     Close();
     fd_ = fd;
@@ -55,20 +58,59 @@ tl::unexpected<Error> SystemError(const std::string& path, int code) {
     case ENOENT: return Fail("{}: no such file", path);
     case EISDIR: return Fail("{}: expected a file, found a folder", path);
     case EACCES: return Fail("{}: permission denied", path);
+    case ELOOP: return Fail("{}: expected a file, found links that lead in a circle", path);
     default: return Fail("{}: {}", path, std::generic_category().message(code));
   }
 }
 
+#ifndef PIPEFS_MAGIC
+constexpr auto PIPEFS_MAGIC = 0x50495045;
+#endif
+
+// Whether the descriptor is of a pipe that a shell made, `<(command)`: its other end is there. One with a name may wait
+// for its writer for ever.
+bool IsPipeOfShell(int file) {
+  struct statfs where {};
+  return ::fstatfs(file, &where) == 0 && where.f_type == PIPEFS_MAGIC;
+}
+
+// What can be read to its end: a regular file, or the pipe of a shell. Others block, never end, or hold no content.
+Status CheckReadable(const std::string& path, const struct stat& status, bool is_pipe_of_shell) {
+  const char* found = nullptr;
+  if (S_ISDIR(status.st_mode)) found = "a folder";
+  if (S_ISCHR(status.st_mode) || S_ISBLK(status.st_mode)) found = "a device";
+  if (S_ISSOCK(status.st_mode)) found = "a socket";
+  if (S_ISFIFO(status.st_mode) && !is_pipe_of_shell) found = "a named pipe";
+  if (found != nullptr) return Fail("{}: expected a file, found {}", path, found);
+  return {};
+}
+
 }  // namespace
 
+Result<int> OpenToRead(const std::string& path) {
+  // Without O_NONBLOCK a named pipe without a writer would hold us up here, before anything is known about it.
+  Descriptor file(OpenRetrying(path.c_str(), O_RDONLY | O_NONBLOCK));
+  struct stat status {};
+  if (file.get() < 0) {
+    const int code = errno;
+    if (code == ENXIO && ::stat(path.c_str(), &status) == 0) {  // a socket cannot be opened
+      EBB_RETURN_IF_ERROR(CheckReadable(path, status, false));
+    }
+    return SystemError(path, code);
+  }
+  if (::fstat(file.get(), &status) != 0) return SystemError(path, errno);
+  EBB_RETURN_IF_ERROR(CheckReadable(path, status, IsPipeOfShell(file.get())));
+  if (::fcntl(file.get(), F_SETFL, 0) != 0) return SystemError(path, errno);
+  return file.Take();
+}
+
 Result<std::string> ReadFile(const std::string& path, Bytes limit) {
-  const Descriptor file(OpenRetrying(path.c_str(), O_RDONLY));
-  if (file.get() < 0) return SystemError(path, errno);
+  EBB_ASSIGN_OR_RETURN(const int descriptor, OpenToRead(path));
+  const Descriptor file(descriptor);
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) return SystemError(path, errno);
-  if (S_ISDIR(status.st_mode)) return SystemError(path, EISDIR);
 
-  // Regular files tell their size; pipes and devices do not, and any file may grow meanwhile.
+  // Regular files tell their size; pipes do not, and any file may grow meanwhile.
   const auto most = static_cast<std::size_t>(limit) + 1;
   constexpr auto kChunk = static_cast<std::size_t>(kMiB);
   std::string content;

@@ -11,6 +11,10 @@
 
 namespace ebbtide {
 
+// A descriptor, which the caller closes, of a file that can be read to its end: a regular one, or a shell's pipe,
+// `<(command)`. Folders, devices, sockets and pipes with a name are refused without waiting for anybody.
+Result<int> OpenToRead(const std::string& path);
+
 // The content of a file; one that begins with gzip's magic bytes is decompressed, whatever its name. More than `limit`
 // bytes, compressed or not, are an error, as is a gzip that expands too far (gzip.h). Errors begin with the path.
 Result<std::string> ReadFile(const std::string& path, Bytes limit);

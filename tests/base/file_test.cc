@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -166,7 +168,35 @@ TEST_F(FileTest, ContentBeyondTheLimitIsRefused) {
   EXPECT_TRUE(ReadFile(Path("a.gz"), 1000));
   EXPECT_EQ(Complaint(ReadFile(Path("a"), 999)), Path("a") + ": larger than 999 B");
   EXPECT_EQ(Complaint(ReadFile(Path("a.gz"), 999)), Path("a.gz") + ": larger than 999 B when decompressed");
-  EXPECT_EQ(Complaint(ReadFile("/dev/zero", kMiB)), "/dev/zero: larger than 1.00 MiB");
+}
+
+// None of these may hold us up or be read without end.
+TEST_F(FileTest, WhatIsNoFileIsRefusedWithoutWaiting) {
+  ASSERT_EQ(::mkfifo(Path("pipe").c_str(), 0600), 0);
+  std::filesystem::create_symlink("/dev/zero", Path("model.json"));
+  std::filesystem::create_symlink(Path("circle"), Path("circle"));
+  sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
+  Path("socket").copy(address.sun_path, sizeof(address.sun_path) - 1);
+  const int listener = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  ASSERT_EQ(::bind(listener, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  EXPECT_EQ(Complaint(ReadFile(Path("pipe"), kMiB)), Path("pipe") + ": expected a file, found a named pipe");
+  EXPECT_EQ(Complaint(ReadFile(Path("model.json"), kMiB)), Path("model.json") + ": expected a file, found a device");
+  EXPECT_EQ(Complaint(ReadFile(Path("socket"), kMiB)), Path("socket") + ": expected a file, found a socket");
+  EXPECT_EQ(Complaint(ReadFile(Path("circle"), kMiB)),
+            Path("circle") + ": expected a file, found links that lead in a circle");
+  EXPECT_EQ(Complaint(ReadFile(folder_.string(), kMiB)), folder_.string() + ": expected a file, found a folder");
+  ::close(listener);
+}
+
+TEST(File, ThePipeOfAShellIsRead) {
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  ASSERT_EQ(::write(ends[1], "text", 4), 4);
+  ::close(ends[1]);
+  const Result<std::string> text = ReadFile("/dev/fd/" + std::to_string(ends[0]), kMiB);
+  ::close(ends[0]);
+  ASSERT_TRUE(text) << text.error().message;
+  EXPECT_EQ(*text, "text");
 }
 
 TEST(Gzip, TruncatedAnywhereIsRefused) {

@@ -1,13 +1,10 @@
 // The stages of the front end in their order, for a file and for bytes in memory.
-#include <fcntl.h>
 #include <google/protobuf/io/zero_copy_stream_impl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
 
+#include "base/file.h"
 #include "base/json_text.h"
 #include "graph/check.h"
 #include "model/onnx/inputs.h"
@@ -49,12 +46,13 @@ Result<TrainingGraph> Read(const std::string& path, google::protobuf::io::ZeroCo
 }  // namespace
 
 Result<TrainingGraph> ReadModel(const std::string& path, const ModelOptions& options) {
-  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) return Fail("{}: {}", path, std::strerror(errno));
+  EBB_ASSIGN_OR_RETURN(const int descriptor, OpenToRead(path));
   google::protobuf::io::FileInputStream stream(descriptor);
   stream.SetCloseOnDelete(true);
   struct stat status {};
-  if (fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode)) return Fail("{}: expected a regular file", path);
+  if (fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode)) {
+    return Fail("{}: expected a regular file, found a pipe", path);
+  }
   Result<TrainingGraph> graph = Read(path, stream, status.st_size, options);
   if (!graph) return Within(path, graph.error());
   return graph;
