@@ -52,6 +52,9 @@ struct Usage {
   }
 };
 
+// Whether no state of an allocator on that device could serve the request: more than there is, or no size at all.
+inline bool CannotFit(Bytes bytes, const DeviceMemory& device) { return bytes < 0 || bytes > device.capacity(); }
+
 // Device memory that a model holds before its first request (InitialSegment), cut into pieces without gaps.
 struct InitialBlock {
   Address address = 0;
@@ -72,6 +75,7 @@ class Allocator {
   virtual ~Allocator() = default;
 
   // Memory for later work of `stream`. nullopt: out of memory; what the attempt gave back to the device stays there.
+  // Any number may be asked for: what CannotFit names is refused before it is rounded or added to anything.
   virtual std::optional<Block> Allocate(Bytes bytes, StreamId stream) = 0;
   // Later work of the stream that the block was allocated for may have its memory. `block` must be allocated.
   virtual void Free(BlockId block) = 0;

@@ -85,7 +85,11 @@ int BfcAllocator::FindFree(Bytes bytes) {
 }
 
 std::optional<Block> BfcAllocator::Allocate(Bytes bytes, StreamId /*stream*/) {
-  const Bytes size = bytes < 0 || bytes > kTooLarge / 2 ? kTooLarge / 2 : RoundUp(std::max<Bytes>(bytes, 1));
+  if (CannotFit(bytes, *device_)) {
+    ++usage_.out_of_memory;
+    return std::nullopt;
+  }
+  const Bytes size = RoundUp(std::max<Bytes>(bytes, 1));
   int chunk = FindFree(size);
   if (chunk < 0 && Extend(size)) chunk = FindFree(size);
   if (chunk < 0) {

@@ -55,12 +55,12 @@ bool CudaMallocAsyncAllocator::Grow(Bytes size) {
 }
 
 std::optional<Block> CudaMallocAsyncAllocator::Allocate(Bytes bytes, StreamId stream) {
-  const Bytes size =
-      bytes < 0 || bytes > kTooLarge ? kTooLarge : (std::max<Bytes>(bytes, 1) + kStep - 1) / kStep * kStep;
   const auto fail = [&]() -> std::optional<Block> {
     ++usage_.out_of_memory;
     return std::nullopt;
   };
+  if (CannotFit(bytes, *device_)) return fail();
+  const Bytes size = (std::max<Bytes>(bytes, 1) + kStep - 1) / kStep * kStep;
   if (usage_.allocated + size > limit_) return fail();
   Index index = Choose(size, stream);
   if (index == kNone) {

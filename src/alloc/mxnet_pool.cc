@@ -11,7 +11,6 @@ Bytes RoundUp(Bytes bytes, Bytes quantum) { return (bytes + quantum - 1) / quant
 }  // namespace
 
 Bytes MxnetPoolAllocator::Rounded(Bytes bytes) const {
-  if (bytes < 0 || bytes > kTooLarge) return kTooLarge;
   if (options_.type == MxnetPoolOptions::Type::kRound) {
     if (bytes > options_.cutoff) return RoundUp(bytes, options_.cutoff);
     return std::max(options_.page, static_cast<Bytes>(std::bit_ceil(static_cast<std::uint64_t>(bytes))));
@@ -29,6 +28,10 @@ bool MxnetPoolAllocator::TakeFromDevice(Bytes size) {
 }
 
 std::optional<Block> MxnetPoolAllocator::Allocate(Bytes bytes, StreamId /*stream*/) {
+  if (CannotFit(bytes, *device_)) {
+    ++usage_.out_of_memory;
+    return std::nullopt;
+  }
   const Bytes size = Rounded(bytes);
   std::vector<std::int32_t>& bucket = waiting_[size];
   std::int32_t id = 0;

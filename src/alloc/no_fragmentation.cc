@@ -10,7 +10,11 @@ constexpr Bytes kQuantum = 512;  // as everywhere, so that figures differ by fra
 
 std::optional<Block> NoFragmentationAllocator::Allocate(Bytes bytes, StreamId stream) {
   if (!leaving_.empty()) Settle(false);
-  const Bytes size = bytes < 0 || bytes > kTooLarge ? kTooLarge : (bytes + kQuantum - 1) / kQuantum * kQuantum;
+  if (CannotFit(bytes, *device_)) {
+    ++usage_.out_of_memory;
+    return std::nullopt;
+  }
+  const Bytes size = (bytes + kQuantum - 1) / kQuantum * kQuantum;
   bool taken = device_->Take(size);
   if (!taken && !leaving_.empty()) {
     Settle(true);

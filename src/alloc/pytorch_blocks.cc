@@ -28,7 +28,7 @@ Bytes PytorchBlocks::SegmentSize(Bytes size) const {
 
 std::optional<Block> PytorchBlocks::Allocate(Bytes bytes, StreamId stream) {
   if (waiting_count_ > 0) PollEvents();
-  if (bytes < 0 || bytes > kTooLarge) {
+  if (CannotFit(bytes, *device_)) {
     ++usage_.out_of_memory;
     return std::nullopt;
   }

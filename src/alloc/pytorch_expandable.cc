@@ -6,7 +6,7 @@
 namespace ebbtide::alloc {
 namespace {
 
-// A device without a limit still has ranges of a size.
+// A device without a limit still has ranges of a size: this, or what a larger request needs.
 constexpr Bytes kLargestDevice = Bytes{1} << 46;
 
 }  // namespace
@@ -55,7 +55,9 @@ PytorchBlocks::Index PytorchExpandableAllocator::FindRoom(const Request& request
 PytorchBlocks::Index PytorchExpandableAllocator::NewRange(const Request& request) {
   const Bytes page = request.small ? kSmallSegment : options_.large_segment_size;
   const Bytes total = std::min(device_->total(), kLargestDevice);
-  const Bytes size = (total + total / 8 + page - 1) / page * page;
+  const Bytes rounded = RoundUp(request.size, page);
+  const Bytes size = std::max(RoundUp(total + total / 8, page), device_->total() > total ? rounded : 0);
+  if (size < rounded) return kNone;
   const std::optional<Address> begin = device_->Reserve(size);
   if (!begin) return kNone;
   const Index index = NewNode();

@@ -66,9 +66,11 @@ bool RmmAllocator::Grow(Bytes size, StreamId stream) {
 }
 
 std::optional<Block> RmmAllocator::Allocate(Bytes bytes, StreamId stream) {
-  const Bytes size = bytes < 0 || bytes > kTooLarge
-                         ? kTooLarge
-                         : (std::max<Bytes>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment;
+  if (CannotFit(bytes, *device_)) {
+    ++usage_.out_of_memory;
+    return std::nullopt;
+  }
+  const Bytes size = (std::max<Bytes>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment;
   FreeList& own = ListOf(stream);
   if (const auto piece = BestFit(own, size); piece != own.end()) return Take(own, piece, size, stream);
   for (FreeList& other : lists_) {

@@ -29,8 +29,9 @@ class StatisticsAllocator final : public Allocator {
     if (block) {
       SizeClass& size_class = classes_[static_cast<std::size_t>(std::bit_width(static_cast<std::uint64_t>(bytes)))];
       ++size_class.requests;
-      size_class.requested += bytes;
-      size_class.rounding += block->bytes - bytes;
+      // Of a whole history, so it may be more than any device has.
+      size_class.requested = CheckedAdd(size_class.requested, bytes).value_or(size_class.requested);
+      size_class.rounding = CheckedAdd(size_class.rounding, block->bytes - bytes).value_or(size_class.rounding);
     }
     TakeSample();
     return block;
