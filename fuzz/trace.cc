@@ -14,7 +14,7 @@ using namespace ebbtide;
 
 void RunThroughAll(const trace::Trace& trace) {
   for (const alloc::AllocatorModel& model : trace::ReplayModels()) {
-    for (const Bytes capacity : {64 * kMiB, 16 * kGiB}) {
+    for (const Bytes capacity : {64 * kMiB, 16 * kGiB, kTooLarge}) {
       alloc::DeviceMemory device({.total = capacity});
       alloc::Streams streams;
       const auto choice = alloc::ChooseAllocator(std::string(model.name), "", trace::ReplayModels());

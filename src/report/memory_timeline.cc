@@ -108,6 +108,10 @@ const char* Name(MemoryCategory category) { return kNames[static_cast<std::size_
 
 Result<MemoryTimeline> ReadTimeline(const std::string& path) {
   EBB_ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kLargestFile));
+  return ParseTimeline(text, path);
+}
+
+Result<MemoryTimeline> ParseTimeline(std::string_view text, const std::string& path) {
   MemoryTimeline timeline;
   JsonReader in(text);
   in.BeginObject();

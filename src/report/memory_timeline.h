@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -56,6 +57,7 @@ struct MemoryTimeline {
 
 // The file that the Python module writes (format "ebbtide.timeline"). Errors begin with the path.
 Result<MemoryTimeline> ReadTimeline(const std::string& path);
+Result<MemoryTimeline> ParseTimeline(std::string_view text, const std::string& path);
 
 // Bytes by category at one event.
 struct TimelineSample {
