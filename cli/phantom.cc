@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cli/process.h"
+#include "cli/python.h"
 
 namespace ebbtide::cli {
 namespace {
@@ -29,7 +30,7 @@ constexpr const char* kProbe =
     "print('cuda', names.get('cuda') or '')\n";
 
 std::optional<int> AskPython(const std::string& python) {
-  const auto text = OutputOf({python, "-c", kProbe}, Environment());
+  const auto text = OutputOf({python, "-c", std::string(kWithoutCurrentFolder) + kProbe}, Environment());
   if (!text) return std::nullopt;
   const std::size_t at = text->rfind("cuda ");
   if (at == std::string::npos) return std::nullopt;

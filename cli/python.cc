@@ -26,9 +26,9 @@ Environment ChildEnvironment() {
 Status CheckPackages(const std::string& python) {
   constexpr int kNoEbbtide = 11, kNoTorch = 12;
   const std::string probe = fmt::format(
-      "import sys; from importlib.util import find_spec; "
+      "{}from importlib.util import find_spec\n"
       "sys.exit({} if find_spec('ebbtide') is None else {} if find_spec('torch') is None else 0)",
-      kNoEbbtide, kNoTorch);
+      kWithoutCurrentFolder, kNoEbbtide, kNoTorch);
   EBB_ASSIGN_OR_RETURN(const int code, RunProcess({python, "-c", probe}, ChildEnvironment(), ChildOutput::kToErrors));
   if (code == 0) return {};
   constexpr const char* kRemedy = "install it there, or let EBBTIDE_PYTHON name a Python that has it";
@@ -65,7 +65,10 @@ Result<int> RunModule(const std::string& module, const std::vector<std::string>&
                       ChildOutput output) {
   EBB_ASSIGN_OR_RETURN(const std::string python, FindPython());
   EBB_RETURN_IF_ERROR(CheckPackages(python));
-  std::vector<std::string> words = {python, "-m", "ebbtide.commands." + module};
+  const std::string program =
+      fmt::format("{}import runpy\nrunpy.run_module('ebbtide.commands.{}', run_name='__main__', alter_sys=True)",
+                  kWithoutCurrentFolder, module);
+  std::vector<std::string> words = {python, "-c", program};
   words.insert(words.end(), arguments.begin(), arguments.end());
   EBB_ASSIGN_OR_RETURN(const TemporaryFolder scratch, TemporaryFolder::Make());
   Environment environment = ChildEnvironment();

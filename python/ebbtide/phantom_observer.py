@@ -3,9 +3,10 @@ kernels would have written, as far as that is known (observer/values.h).
 
 The observer is a small library in C++ (observer/) that must be compiled against the very torch it is loaded into. For the
 torch of the environment that Ebbtide was built in it comes with the phantom; for any other it is compiled at its first
-use and kept in the user's cache folder.
+use and kept in the user's cache folder, with a sum that tells whether it is whole.
 """
 
+import atexit
 import concurrent.futures
 import ctypes
 import hashlib
@@ -118,10 +119,19 @@ def _find(torch):
         return phantom / "observer" / name
     content = b"".join(path.read_bytes() for path in sorted(SOURCES.rglob("*.[ch]*")))
     key = hashlib.sha256(content + str(torch.folder).encode()).hexdigest()[:16]
-    cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "ebbtide" / "observer"
-    path = cache / f"{key}-{name}"
-    if not path.is_file():
-        build(path, torch)
+    from .files import cache_folder, is_sealed, make_private, seal
+
+    path = cache_folder() / "observer" / f"{key}-{name}"
+    if is_sealed(path):
+        return path
+    if not make_private(path.parent):
+        folder = tempfile.mkdtemp(prefix="ebbtide-")
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        path = pathlib.Path(folder) / path.name
+    made = path.with_name(f"{path.name}.{os.getpid()}")
+    build(made, torch)
+    seal(made)
+    os.replace(made, path)
     return path
 
 

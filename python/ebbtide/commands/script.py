@@ -1,6 +1,7 @@
 """What the commands have in common: how a SCRIPT.py:function is called, flags that are checked, and how a command ends."""
 
 import argparse
+import importlib
 import importlib.util
 import inspect
 import json
@@ -15,6 +16,18 @@ from ..files import write_text
 _EXPECTED = "expected (model, loss_fn, optimizer, batch)"
 _ERROR_FILE = "EBBTIDE_ERROR_FILE"  # as in cli/output.h
 SIZES = ("batch_size", "image_size", "seq_len", "classes")
+
+
+# As in cli/python.h: `python -m` would look into the current folder first, where a torch.py of somebody else may lie.
+_WITHOUT_CURRENT_FOLDER = "import sys\nif sys.path[:1] == ['']: del sys.path[0]\n"
+# What commands go on with once the script's folder is the first to be looked into: its own torch.py must not be taken for torch.
+_OURS = ("torch", "ebbtide.capture.batches", "ebbtide.capture.step", "ebbtide.step.step")
+
+
+def module_command(module):
+    """The words that run a module of ebbtide.commands in another process."""
+    return [sys.executable, "-W", "ignore", "-c",
+            f"{_WITHOUT_CURRENT_FOLDER}import runpy\nrunpy.run_module('ebbtide.commands.{module}', run_name='__main__', alter_sys=True)"]
 
 
 def call_script(script, function, sizes, choices):
@@ -54,10 +67,14 @@ def call_script(script, function, sizes, choices):
 
 def _load(script):
     name = os.path.splitext(os.path.basename(script))[0]
+    if name in sys.modules:  # a script may be called torch.py
+        name += "_script"
     spec = importlib.util.spec_from_file_location(name, script)
     if spec is None:
         raise CaptureError(f"{script}: not a Python file; expected SCRIPT.py:function")
     module = importlib.util.module_from_spec(spec)
+    for ours in _OURS:
+        importlib.import_module(ours)
     sys.path.insert(0, os.path.dirname(os.path.abspath(script)))
     sys.modules[name] = module
     try:

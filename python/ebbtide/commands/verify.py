@@ -11,6 +11,7 @@ import sys
 from .. import progress
 from ..__main__ import find_program
 from ..files import write_text
+from .script import module_command
 
 BROKEN = 3
 DEFAULT = ("resnet50:32", "vgg16:32", "bert-base:8", "gpt2:4")
@@ -52,7 +53,7 @@ def _parser():
 
 def verify(options, note):
     """The object that --json prints."""
-    device = _last_line([sys.executable, "-m", "ebbtide.commands.verify_job", "--device"])
+    device = _last_line([*module_command("verify_job"), "--device"])
     gpu = options.gpu or (_profile_of(device) if device else NO_GPU)
     rows, runs = [], []
     for word in options.models or DEFAULT:
@@ -77,7 +78,7 @@ def _split(word):
 
 
 def _row(model, batch, optimizer, gpu, real, note):
-    job = [sys.executable, "-W", "ignore", "-m", "ebbtide.commands.verify_job", model, str(batch), optimizer]
+    job = [*module_command("verify_job"), model, str(batch), optimizer]
     shape = [model, "--batch-size", str(batch), "--optimizer", optimizer, "--gpu", gpu]
     note(f"{model}: estimating")
     estimate = _json([_program(), "estimate", *shape, "--json", "-q"], accepted=(0, 1))
@@ -98,7 +99,7 @@ def _train(model, batch, optimizer, gpu, real):
     """`ebbtide train` on the GPU within the budget, or the smallest that works. Where kernels are skipped there are no numbers to compare."""
 
     def within(budget):
-        command = [sys.executable, "-W", "ignore", "-m", "ebbtide.commands.train", "train", model, f"--batch-size={batch}", f"--optimizer={optimizer}",
+        command = [*module_command("train"), "train", model, f"--batch-size={batch}", f"--optimizer={optimizer}",
                    f"--budget={budget}", "--device=cuda", "--steps=3", "--json", "-q"]
         return _last_line([*command, "--check"] if real else [_program(), "dryrun", "--gpu", gpu, "-q", "--", *command])
 

@@ -1,12 +1,15 @@
 """The library that calls torch's kernels for the engine (kernels/), compiled for the very torch it is loaded into.
 
 For the torch of the environment that Ebbtide was built in it comes with the package; for any other it is compiled at its
-first use and kept in the user's cache folder.
+first use and kept in the user's cache folder, with a sum that tells whether it is whole. Nothing is loaded from a folder
+that others can write to.
 """
 
 from __future__ import annotations
 
+import atexit
 import concurrent.futures
+import functools
 import hashlib
 import os
 import pathlib
@@ -36,12 +39,24 @@ def library(device: str = "cpu") -> str:
     built = pathlib.Path(__file__).parent / "kernels" / name  # not resolved: beside the links of a build folder
     if built.is_file():
         return str(built)
-    from ..files import cache_folder
+    from ..files import cache_folder, is_sealed, make_private
 
     path = cache_folder() / "torch" / name
-    if not path.is_file():
+    if is_sealed(path):
+        return str(path)
+    if not make_private(path.parent):
+        path = pathlib.Path(_folder_of_this_process()) / name
+    if not path.is_file() or not is_sealed(path):  # not there, or damaged
         build({device: path})
     return str(path)
+
+
+@functools.cache
+def _folder_of_this_process() -> str:
+    """For a library that cannot be kept: the cache folder is not there, or others can write to it. Removed at the end."""
+    folder = tempfile.mkdtemp(prefix="ebbtide-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 def _name(torch: Any, device: str) -> str:
@@ -59,6 +74,7 @@ def build(paths: Mapping[str, pathlib.Path], compiler: Sequence[str] = ()) -> No
     else $CXX, c++, g++ or clang++. That for cuda needs CUDA's headers."""
     import torch
 
+    seal = _files().seal
     if not compiler:
         names = [*os.environ.get("CXX", "").split()[:1], "c++", "g++", "clang++"]
         found = next((where for where in map(shutil.which, names) if where), None)
@@ -97,7 +113,21 @@ def build(paths: Mapping[str, pathlib.Path], compiler: Sequence[str] = ()) -> No
             libraries = ["-lc10", "-ltorch_cpu", *(["-lc10_cuda", "-ltorch_cuda"] if device == "cuda" else [])]
             library_made = os.path.join(temporary, path.name)
             _run([compiler[-1], "-shared", *linked, f"-L{folder / 'lib'}", *libraries, "-o", library_made], kept)
+            seal(library_made)
             os.replace(library_made, path)
+
+
+def _files() -> Any:
+    """The module files, also where this one is run by its path for the build."""
+    import importlib.util
+
+    if __package__:
+        return importlib.import_module("..files", __package__)
+    spec = importlib.util.spec_from_file_location("_ebbtide_files", _FOLDER.parent / "files.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def _is_for_cuda(source: pathlib.Path) -> bool:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import math
 import os
 from typing import Any
 
 from .. import native
 from ..arguments import shown_bytes
-from ..errors import BudgetError
-from ..files import cache_folder, read_json, write_json
+from ..errors import BudgetError, CaptureError
+from ..files import cache_folder, keep, read_kept
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,17 +35,22 @@ class Planned:
 
 def make_plan(graph: dict[str, Any], options: PlanOptions) -> Planned:
     """Raises BudgetError where no plan keeps the budget."""
-    text = json.dumps(graph, separators=(",", ":"), allow_nan=False)
+    try:
+        text = json.dumps(graph, separators=(",", ":"), allow_nan=False)
+    except ValueError:
+        raise CaptureError(_not_finite(graph)) from None
     planner = os.path.getmtime(native.library_path())  # another build may plan otherwise
     asked = [text, dataclasses.astuple(options), planner]
     path = cache_folder() / "plans" / f"{hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:32]}.json"
     step = native.Graph(text, graph["name"])
-    kept = read_json(path)
-    if kept is None:
+    kept = read_kept(path, _is_answer)
+    plan = _plan_of(kept)
+    if kept is None or (kept["said"]["feasible"] and plan is None):
         made = native.plan(step, bound=False, seed=1, **{
             field.name: getattr(options, field.name) for field in dataclasses.fields(options)})
         kept = {"said": made.to_dict(), "plan": made.plan.to_json() if made.plan else None}
-        write_json(path, kept)
+        plan = made.plan
+        keep(path, kept)
     said = kept["said"]
     if not said["feasible"]:
         smallest = said["minimum_budget_bytes"]
@@ -53,4 +59,37 @@ def make_plan(graph: dict[str, Any], options: PlanOptions) -> Planned:
             f"{shown_bytes(smallest)}" + (" (policy home)" if options.policy != "home" else "")
             + f", without a plan the step takes {shown_bytes(said['plain_peak_bytes'])}", smallest,
         )
-    return Planned(step, native.Plan(kept["plan"]), said)
+    assert plan is not None  # where it is feasible
+    return Planned(step, plan, said)
+
+
+def _not_finite(graph: dict[str, Any]) -> str:
+    """Where a number is that no graph can hold."""
+
+    def first(value: Any) -> float | None:
+        if isinstance(value, float):
+            return None if math.isfinite(value) else value
+        parts = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
+        return next((found for found in map(first, parts) if found is not None), None)
+
+    for number, op in enumerate(graph["ops"]):
+        for name, value in op.get("arguments", {}).items():
+            if (found := first(value)) is not None:
+                where = f"of layer {op['layer']}" if op.get("layer") else f"of the {op['phase']} phase"
+                return (f"op {number} ({op['kind']} {where}): {name} is {found}; expected a finite number, as the optimizer's lr, weight_decay "
+                        "and others have to be")
+    return "the step holds a number that is not finite; expected finite ones"
+
+
+def _is_answer(kept: Any) -> bool:
+    said = kept["said"]
+    sizes = [said[name] for name in ("budget_bytes", "minimum_budget_bytes", "plain_peak_bytes")]
+    return type(said["feasible"]) is bool and all(type(size) is int for size in sizes) and isinstance(kept["plan"], (str, type(None)))
+
+
+def _plan_of(kept: Any) -> native.Plan | None:
+    """None: there is none, or it cannot be read."""
+    try:
+        return native.Plan(kept["plan"]) if kept and kept["plan"] else None
+    except ValueError:
+        return None

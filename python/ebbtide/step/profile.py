@@ -14,8 +14,7 @@ from typing import Any
 
 import torch
 
-from .. import native
-from ..files import cache_folder, read_json, write_json
+from .. import files, native
 from ..native.torch_library import library
 
 _SIZE_UNKNOWN = {"mkldnn_rnn_layer"}  # only its run tells how large a workspace it makes for its gradient
@@ -60,7 +59,7 @@ class Profile:
             if self._known.get(key):  # what equal ops take together stays the same
                 changed[key] = self._known[key] | {_IN_PLACE: round(sum(each) / len(each))}
         self._known |= changed
-        write_json(self._path, (read_json(self._path) or {}) | changed)
+        files.keep(self._path, (_read(self._path) or {}) | changed)
         self._set_times()
 
 
@@ -70,8 +69,8 @@ def profile(graph: Graph, progress: Callable[[int, int], None] = lambda done, al
     times mean little; memory is measured all the same. `keep`: for later. `again`: also what is known.
     On a GPU memory for the largest op several times over is taken meanwhile."""
     graph = copy.deepcopy(graph)
-    path = cache_folder() / "op-times" / f"{_machine(device)}.json"
-    known = {} if again else read_json(path) or {}
+    path = files.cache_folder() / "op-times" / f"{_machine(device)}.json"
+    known = {} if again else _read(path) or {}
     before = len(known)
     with torch.random.fork_rng(devices=[device] if device != "cpu" else []):
         if any(op["kind"] in _SIZE_UNKNOWN for op in graph["ops"]):
@@ -80,8 +79,23 @@ def profile(graph: Graph, progress: Callable[[int, int], None] = lambda done, al
         _measure(graph, known, lambda op: True, progress, runs, device)
     _correct_sizes(graph, known)
     if keep and len(known) != before:
-        write_json(path, (read_json(path) or {}) | known)
+        files.keep(path, (_read(path) or {}) | known)
     return Profile(graph, known, path)
+
+
+def _read(path: pathlib.Path) -> dict[str, Any] | None:
+    """What is known of ops from before; None where there is nothing, or something that is not of this form."""
+
+    def is_count(value: Any) -> bool:
+        return type(value) is int and 0 <= value < 1 << 60
+
+    def is_measured(found: Any) -> bool:
+        return found is None or (
+            set(found) - {_IN_PLACE} == {"time_ns", "workspace_bytes", "made_bytes", "requests"}
+            and all(is_count(found[name]) for name in found.keys() & {"time_ns", "workspace_bytes", _IN_PLACE})
+            and all(map(is_count, found["made_bytes"])) and all(type(n) is int and -1 <= n < 1 << 31 for n in found["requests"]))
+
+    return files.read_kept(path, lambda known: isinstance(known, dict) and all(map(is_measured, known.values())))
 
 
 def key_of(op: dict[str, Any], graph: Graph) -> str:

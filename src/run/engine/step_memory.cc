@@ -50,7 +50,8 @@ void* StepMemory::Allocate(std::size_t size) {
   if (!requests_->empty()) {
     const std::size_t n = history_.size();
     const std::int32_t birth = n < requests_->size() ? (*requests_)[n] : -1;
-    if (birth >= 0 && !taken_[static_cast<std::size_t>(birth)] &&
+    // `requests` may be from a file.
+    if (birth >= 0 && static_cast<std::size_t>(birth) < taken_.size() && !taken_[static_cast<std::size_t>(birth)] &&
         instruction_->births[static_cast<std::size_t>(birth)].bytes >= bytes) {
       give(static_cast<std::size_t>(birth));
     }
