@@ -18,8 +18,15 @@
 namespace ebbtide::cli {
 namespace {
 
+// A message quotes what the user wrote; nobody reads a hundred kilobytes of it.
+std::string Readable(std::string_view message) {
+  constexpr std::size_t kLongest = 2000;
+  const bool is_long = message.size() > kLongest;
+  return report::Printable(message.substr(0, kLongest)) + (is_long ? " ..." : "");
+}
+
 void PrintLine(std::string_view line) {
-  const std::string text = "ebbtide: " + report::Printable(line) + "\n";
+  const std::string text = "ebbtide: " + Readable(line) + "\n";
   std::fwrite(text.data(), 1, text.size(), stderr);
 }
 
@@ -91,8 +98,7 @@ void Note(const OutputFlags& flags, std::string_view line) {
 void PrintError(std::string_view verb, std::string_view message) {
   const report::Terminal terminal = report::DescribeTerminal(STDERR_FILENO);
   const std::string where = verb.empty() ? "ebbtide:" : "ebbtide " + std::string(verb) + ":";
-  const std::string text =
-      report::Paint(report::Style::kRed, where, terminal) + " " + report::Printable(message) + "\n";
+  const std::string text = report::Paint(report::Style::kRed, where, terminal) + " " + Readable(message) + "\n";
   std::fwrite(text.data(), 1, text.size(), stderr);
 }
 

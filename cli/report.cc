@@ -31,6 +31,8 @@ Result<report::Json> ReadResult(const std::string& path) {
     return result;
   } catch (const report::Json::parse_error& error) {
     return Fail("{}: byte {}: expected JSON, as a verb prints it with --json", path, error.byte);
+  } catch (const report::Json::out_of_range&) {
+    return Fail("{}: expected numbers within 64 bits, found a larger one", path);
   }
 }
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
 ASSUMED_LINKS = {"cpu": 4_000_000_000, "cuda": 12_000_000_000}  # bytes per second of a copy that nothing slows down
+
+_FASTEST = 1e18  # bytes per second; of anything
 
 
 def budget_text(budget: int | str) -> str:
@@ -18,12 +21,14 @@ def bandwidth(link: float | str | None) -> int | None:
     """Bytes per second; None: copies are not slowed down."""
     if link is None:
         return None
-    if isinstance(link, (int, float)) and not isinstance(link, bool) and link >= 1:
-        return int(link)
-    match = re.fullmatch(r"([0-9.]+) ?([kMGT]?)(i?)B/s", link) if isinstance(link, str) else None
-    if match is None or float(match[1]) <= 0:
-        raise ValueError(f"link {link!r}: expected bytes per second, as '12GB/s'")
-    return int(float(match[1]) * (1024 if match[3] else 1000) ** " kMGT".index(match[2] or " "))
+    rate = math.nan
+    if isinstance(link, (int, float)) and not isinstance(link, bool):
+        rate = link
+    elif isinstance(link, str) and (match := re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([kKMGT]?)(i?)B/s", link.strip())):
+        rate = float(match[1]) * (1024 if match[3] else 1000) ** " KMGT".index(match[2].upper() or " ")
+    if not 1 <= rate < _FASTEST:
+        raise ValueError(f"link {str(link)[:80]!r}: expected bytes per second from 1 on, as '12GB/s'")
+    return int(rate)
 
 
 def bytes_of(size: int | str, what: str = "budget") -> int:

@@ -61,6 +61,11 @@ class Gradients:
 def hook_of(clip_grad_norm: float | None, clip_grad_value: float | None, on_gradients: Hook | None) -> Hook | None:
     """One function of the parameters, or None."""
     hooks: list[Hook] = []
+    for name, limit in (("clip_grad_norm", clip_grad_norm), ("clip_grad_value", clip_grad_value)):
+        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, (int, float))):
+            raise ValueError(f"{name} {limit!r}: expected a number, or None")
+    if on_gradients is not None and not callable(on_gradients):
+        raise ValueError(f"on_gradients {on_gradients!r}: expected a function of the list of parameters, or None")
     if on_gradients is not None:
         hooks.append(on_gradients)
     if clip_grad_value is not None:
