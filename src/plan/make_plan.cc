@@ -15,6 +15,11 @@ namespace ebbtide::plan {
 
 namespace {
 
+constexpr int kOtherSeeds = 3;             // searches for the same budget, where one takes a second
+constexpr std::size_t kQuickGraph = 1500;  // ... in ops
+constexpr std::size_t kManyStays = 20'000;
+constexpr std::int64_t kHardPacking = 400'000;  // placements tried before a schedule is given up for its addresses
+
 // Stays as short as they can be for the same time.
 sim::Schedule Trimmed(const Problem& problem, sim::Schedule schedule) {
   const Nanos time = sim::Simulate(*problem.workload, schedule, problem.link).time;
@@ -104,12 +109,13 @@ void TakeSmallest(const TrainingGraph& graph, const Problem& problem, const Poli
 
 Planned MakePlan(const TrainingGraph& graph, const Problem& problem, const Policy& policy, const SearchOptions& search,
                  const Minimum* minimum) {
-  constexpr int kTries = 6;
+  constexpr int kTries = 6 + kOtherSeeds;
   const sim::Workload& workload = *problem.workload;
   Planned out;
   if (Floor(problem) > problem.limits.budget) return out;
   Problem asked = problem;
   SearchOptions options = search;
+  if (minimum && policy.run == RunHome && !minimum->schedule.steps.empty()) options.schedules = {minimum->schedule};
   for (int i = 0; i < kTries; ++i) {
     asked.deadline = problem.deadline.Part(kShareOfSearch);
     PolicyResult result = policy.run({.graph = graph, .problem = asked, .search = options});
@@ -117,12 +123,16 @@ Planned MakePlan(const TrainingGraph& graph, const Problem& problem, const Polic
     out.evaluations += result.evaluations;
     if (IsCancelled(problem)) return out;
     if (!result.schedule) break;
-    options.schedules = {*result.schedule};
+    options.schedules.insert(options.schedules.begin(), *result.schedule);
     Plan plan = Described(graph, problem, policy, Trimmed(problem, *std::move(result.schedule)));
     const IdVector<sim::StepId, Bytes> live = sim::StepBytes(workload, plan.schedule);
     const Bytes live_peak = live.empty() ? 0 : *std::ranges::max_element(live);
     plan.peak = Place(workload, plan.schedule, std::min(problem.limits.budget, live_peak + live_peak / 500),
                       problem.cancelled, problem.deadline.ButNotBefore(kSecondsForAddresses));
+    if (plan.peak > problem.limits.budget && plan.schedule.stays.size() < kManyStays && !IsLate(problem)) {
+      plan.peak = Place(workload, plan.schedule, problem.limits.budget, problem.cancelled, problem.deadline,
+                        kHardPacking);
+    }
     if (IsCancelled(problem)) return out;
     if (plan.peak <= problem.limits.budget) {
       Finish(graph, problem, std::move(plan), out);
@@ -133,8 +143,14 @@ Planned MakePlan(const TrainingGraph& graph, const Problem& problem, const Polic
       out.stopped_early = true;
       break;
     }
+    // Another search may find a schedule that is as fast and has addresses.
+    if (i < kOtherSeeds && policy.run == RunHome && !problem.limits.may_swap && workload.ops() < kQuickGraph) {
+      ++options.seed;
+      options.schedules.clear();
+      continue;
+    }
     // A little less, and more so each time; what was found is a good place to go on from.
-    asked.limits.budget -= std::max(plan.peak - problem.limits.budget, (problem.limits.budget / 1000) << i);
+    asked.limits.budget -= std::max(plan.peak - problem.limits.budget, (problem.limits.budget / 1000) << std::min(i, 5));
     if (result.preferences) options.start = {*std::move(result.preferences)};
   }
   if (policy.run != RunHome) return out;
@@ -213,7 +229,9 @@ Minimum FindMinimum(const Problem& problem, const MinimumOptions& options) {
   sim::Schedule frugal = FrugalRollout(problem, out.floor);
   if (IsCancelled(problem)) return out;
   const bool goes_on = problem.limits.may_recompute && !IsLate(problem);
-  const std::int64_t changes = options.changes > 0 ? options.changes : DefaultChanges(workload) / 2;
+  // What copies would do is not decided here; the rollout has it.
+  const std::int64_t default_changes = DefaultChanges(workload) / (problem.limits.may_swap ? 6 : 1);
+  const std::int64_t changes = options.changes > 0 ? options.changes : default_changes;
   sim::Schedule decided;
   if (goes_on)
     decided = DecideLowest(problem, {.changes = changes,

@@ -7,7 +7,7 @@
 namespace ebbtide::plan {
 
 Bytes Place(const sim::Workload& workload, sim::Schedule& schedule, Bytes height_limit,
-            const std::function<bool()>& cancelled, const Deadline& deadline) {
+            const std::function<bool()>& cancelled, const Deadline& deadline, std::int64_t evaluations) {
   std::vector<pack::PackItem> items;
   for (const sim::Stay& stay : schedule.stays)
     items.push_back({stay.from.value, stay.to.value, workload.bytes[stay.storage]});
@@ -20,6 +20,7 @@ Bytes Place(const sim::Workload& workload, sim::Schedule& schedule, Bytes height
   options.alignment = workload.alignment;
   options.cancelled = cancelled;
   options.deadline = deadline;
+  if (evaluations > 0) options.evaluations = evaluations;
   const pack::Packing packing = pack::Pack(items, options);
   std::size_t next = 0;
   for (sim::Stay& stay : schedule.stays) stay.address = packing.offsets[next++];

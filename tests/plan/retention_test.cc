@@ -127,6 +127,42 @@ TEST(Retention, ChangesAreUndone) {
   }
 }
 
+// Schedules of rollouts, copies and all, as decisions; and those with some runs changed.
+TEST(Retention, TakesOverWhatOthersCopyAndRun) {
+  int schedules = 0, copying = 0;
+  const int cases = Cases(500);
+  for (int seed = 0; seed < cases; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    const auto task = RandomTask(9'000'000 + static_cast<std::uint64_t>(seed));
+    std::mt19937_64 random(static_cast<std::uint64_t>(seed));
+    const Preferences preferences = RandomPreferences(task->workload, random);
+    Rollout rollout(task->problem, preferences, /*record=*/true);
+    if (!rollout.Run()) continue;
+    const sim::Schedule theirs = rollout.TakeSchedule();
+    const Units units = FindUnits(task->problem);
+    const std::vector<Absence> absences = AbsencesOf(task->problem, theirs);
+    Retention retention(task->problem, units, absences);
+    retention.Load(RunsOf(task->problem, units, theirs));
+    Wanderer wanderer(retention, units, static_cast<std::uint64_t>(seed));
+    for (int i = 0; i < 3; ++i) {
+      ExpectCounted(retention, task->problem.limits.budget);
+      if (HasFatalFailure()) return;
+      sim::Schedule schedule = retention.ToSchedule();
+      const Status valid = Validate(
+          task->graph, schedule,
+          {.budget = retention.peak(), .alignment = task->workload.alignment, .needs_addresses = false});
+      ASSERT_TRUE(valid) << valid.error().message;
+      const Bytes height = GiveAddresses(task->workload, schedule);
+      ASSERT_TRUE(GivesTheSame(task->graph, schedule, task->workload.alignment, height));
+      ++schedules;
+      for (int k = 0; k < 6; ++k) wanderer.Change(task->workload.ops());
+    }
+    copying += !absences.empty();
+  }
+  EXPECT_GT(copying, cases / 20);
+  Tell(schedules, "schedules of rollouts as decisions: kept up as counted, valid, and the same contents");
+}
+
 // What the search returns is within the budget, and the same at any number of threads.
 TEST(Decide, KeepsTheBudgetAtAnyNumberOfThreads) {
   int found = 0;

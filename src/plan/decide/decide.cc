@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cassert>
 #include <memory>
+#include <utility>
 
 #include "base/parallel.h"
 
@@ -11,8 +12,9 @@ namespace ebbtide::plan {
 namespace {
 
 constexpr int kRounds = 8;
+constexpr int kMoreFits = 2;        // rounds of as many changes again, where nothing is within the budget
 constexpr double kFitHeat = 0.3;    // while the peak is lowered: enough to leave a dead end, not to forget
-constexpr double kFitShare = 0.6;   // of a particle's changes, at most, until it is within the budget
+constexpr double kFitShare = 0.7;   // of a particle's changes, at most, until it is within the budget
 constexpr double kBeginHeat = 0.6;  // of the first round behind that
 
 // Of two particles, stage by stage: what `other` does in a run of stages, and what `own` does in the rest.
@@ -39,10 +41,11 @@ class Swarming {
  public:
   Swarming(const Problem& problem, const DecideOptions& options)
       : problem_(problem), options_(options), units_(FindUnits(problem)) {
+    if (problem.limits.may_swap && !options.start.empty()) absences_ = AbsencesOf(problem, options.start.front());
     const std::int64_t each = std::max<std::int64_t>(options.changes / options.particles, 1);
     for (int i = 0; i < options.particles; ++i) {
       Random random(options.seed * 0x9e3779b97f4a7c15U + static_cast<std::uint64_t>(i));
-      particles_.push_back(std::make_unique<Improver>(problem, units_, random.Next()));
+      particles_.push_back(std::make_unique<Improver>(problem, units_, absences_, random.Next()));
       left_.push_back(each);
     }
   }
@@ -55,6 +58,8 @@ class Swarming {
       ForEachIndex(particles_.size(), options_.threads, [&](std::size_t i) { Improve(i, round); });
       Tell(0.3 + 0.7 * (round + 1) / kRounds);
     }
+    for (int i = 0; i < kMoreFits && !Fits() && !Stopped(); ++i)
+      ForEachIndex(particles_.size(), options_.threads, [&](std::size_t k) { FitMore(k); });
     return Result();
   }
 
@@ -75,6 +80,16 @@ class Swarming {
     const std::int64_t before = particle.evaluations();
     if (particle.best().excess > 0) particle.Fit(static_cast<std::int64_t>(static_cast<double>(left_[i]) * kFitShare), kFitHeat, Stop());
     left_[i] -= particle.evaluations() - before;
+  }
+
+  bool Fits() const {
+    return std::ranges::any_of(particles_, [](const auto& particle) { return particle->best().excess == 0; });
+  }
+  // Whether there is a plan at all is worth as much again, and more.
+  void FitMore(std::size_t i) {
+    Improver& particle = *particles_[i];
+    const std::int64_t most = options_.changes / options_.particles;
+    if (particle.Fit(most, kFitHeat, Stop())) particle.Run(most, kBeginHeat, 0, Stop());
   }
 
   void Improve(std::size_t i, int round) {
@@ -123,7 +138,7 @@ class Swarming {
     std::vector<Decided> best;
     for (const auto& particle : particles_) best.push_back(particle->best()), out.changes += particle->evaluations();
     const Decided& first = best[BestOf(best)];
-    Retention retention(problem_, units_);
+    Retention retention(problem_, units_, absences_);
     retention.Load(first.runs);
     (retention.peak() <= problem_.limits.budget ? out.schedule.emplace() : out.lowest) = retention.ToSchedule();
     return out;
@@ -132,11 +147,44 @@ class Swarming {
   const Problem& problem_;
   const DecideOptions& options_;
   const Units units_;
+  std::vector<Absence> absences_;
   std::vector<std::unique_ptr<Improver>> particles_;
   std::vector<std::int64_t> left_;  // changes that each may still make
 };
 
 }  // namespace
+
+std::vector<Absence> AbsencesOf(const Problem& problem, const sim::Schedule& schedule) {
+  // The stage of each boundary, and of those that do not begin one the stage behind.
+  IdVector<sim::StepId, OpId> stage, stage_behind;
+  OpId next(0);
+  bool begins = true;
+  for (const OpId op : schedule.steps) {
+    stage.push_back(next);
+    stage_behind.push_back(begins ? next : next.Next());
+    begins = op == next;
+    if (begins) ++next;
+  }
+  stage.push_back(next);
+  stage_behind.push_back(next);
+  std::vector<Absence> out;
+  IdVector<StorageId, const sim::Stay*> copied(problem.workload->storages(), nullptr);  // to the host, and not back yet
+  for (const sim::Stay& stay : schedule.stays) {
+    if (problem.workload->IsState(stay.storage)) continue;
+    const sim::Stay* last = nullptr;
+    if (stay.begin == sim::Begin::kCopyIn) last = std::exchange(copied[stay.storage], nullptr);
+    if (stay.end == sim::End::kCopyOut) copied[stay.storage] = &stay;
+    if (stay.begin != sim::Begin::kCopyIn) continue;
+    Absence absence;
+    absence.storage = stay.storage;
+    absence.from = stage[stay.from];
+    absence.has_copy = last == nullptr;
+    if (last) absence.leave = stage_behind[last->leave], absence.to = stage_behind[last->to], absence.turn = last->turn;
+    if (last && (absence.to > absence.from || absence.to == OpId(0))) return {};  // within one stage
+    out.push_back(absence);
+  }
+  return out;
+}
 
 std::int64_t DefaultChanges(const sim::Workload& workload) {
   const auto ops = static_cast<std::int64_t>(std::max<std::size_t>(workload.ops(), 1));
@@ -168,7 +216,7 @@ sim::Schedule DecideLowest(const Problem& problem, const DecideOptions& options)
   std::vector<Bytes> peaks(particles);
   ForEachIndex(particles, options.threads, [&](std::size_t i) {
     Random random(options.seed * 0x9e3779b97f4a7c15U + i);
-    Improver particle(asked, units, random.Next());
+    Improver particle(asked, units, {}, random.Next());
     particle.Start(i == 0 ? std::vector<RunAgain>{} : RunsOf(asked, units, options.start[i - 1]));
     particle.Fit(options.changes / static_cast<std::int64_t>(particles), kFitHeat,
                  [&] { return (options.stop && options.stop()) || IsLate(problem); });

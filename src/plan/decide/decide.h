@@ -22,7 +22,8 @@ struct DecideOptions {
   int particles = 2;
   bool swarm = true;  // false: each particle goes on alone
   bool local = true;  // false: between two pulls of the swarm only a few changes are made, and worse ones not taken
-  std::vector<sim::Schedule> start;  // schedules to begin with, the first ones first
+  // Schedules to begin with, the first ones first. What the first one copies to the host and back is copied in all.
+  std::vector<sim::Schedule> start;
   std::function<void(double share)> progress;
   std::function<bool()> stop;  // ends the search early, with what it has; asked from several threads
 };
@@ -41,5 +42,8 @@ sim::Schedule DecideLowest(const Problem& problem, const DecideOptions& options)
 
 // The runs again of a schedule that others made.
 std::vector<RunAgain> RunsOf(const Problem& problem, const Units& units, const sim::Schedule& schedule);
+
+// What it copies to the host and back, as far as stages can tell.
+std::vector<Absence> AbsencesOf(const Problem& problem, const sim::Schedule& schedule);
 
 }  // namespace ebbtide::plan

@@ -17,8 +17,8 @@ constexpr double kDearest = 64;      // price of memory over that at the beginni
 
 }  // namespace
 
-Improver::Improver(const Problem& problem, const Units& units, std::uint64_t seed)
-    : problem_(problem), workload_(*problem.workload), units_(units), state_(problem, units), random_(seed) {
+Improver::Improver(const Problem& problem, const Units& units, const std::vector<Absence>& absences, std::uint64_t seed)
+    : problem_(problem), workload_(*problem.workload), units_(units), state_(problem, units, absences), random_(seed) {
   double sum = 0;
   for (const StorageId s : workload_.storage_ids()) {
     if (!units.of[s].valid() || workload_.bytes[s] == 0) continue;
@@ -112,7 +112,7 @@ void Improver::RemoveWithFeeders(Moment at) {
     while (place != events.begin() && !std::prev(place)->makes) --place;
     if (place == events.begin()) continue;
     const Retention::Event made = *std::prev(place);
-    if (state_.unit(made.run).valid() && state_.IsUseless(made.run)) RemoveWithFeeders(made.at);
+    if (made.run.valid() && state_.unit(made.run).valid() && state_.IsUseless(made.run)) RemoveWithFeeders(made.at);
   }
 }
 
@@ -134,6 +134,7 @@ bool Improver::Shorten() {
     const std::size_t first = std::min(from + 1, to);
     if (!state_.levels().AnyAbove(first, to + 1)) continue;
     const RunId before = events[k].run;
+    if (!before.valid()) continue;
     if (!state_.May(units_.of[s], OpId(to))) continue;
     Grow(units_.of[s], before, 0);
     return !log_.empty();
@@ -170,6 +171,7 @@ bool Improver::Move() {
     const StorageId s = needs[random_.Below(needs.size())];
     const auto events = state_.events(s);
     const auto place = std::ranges::lower_bound(events, at, {}, &Retention::Event::at);
+    if (!std::prev(place)->run.valid()) return false;
     target = state_.Next(std::prev(place)->run);
     if (target == run) return false;
   }
@@ -236,7 +238,7 @@ bool Improver::Fit(std::int64_t evaluations, double heat, const std::function<bo
   const std::int64_t end = evaluations_ + evaluations;
   Bytes peak = state_.peak(), step = std::max<Bytes>(1, (peak - goal) / 24);
   // Changes after which a target that was not reached is moved closer.
-  const std::int64_t patience = std::max<std::int64_t>(evaluations / 6, 1000);
+  const std::int64_t patience = std::max<std::int64_t>(evaluations / 3, 1000);
   std::int64_t until = evaluations_ + patience;
   SetHeat(heat);
   lowest_ = state_.Save();

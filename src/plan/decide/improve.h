@@ -21,7 +21,7 @@ struct Decided {
 class Improver {
  public:
   // All must outlive it.
-  Improver(const Problem& problem, const Units& units, std::uint64_t seed);
+  Improver(const Problem& problem, const Units& units, const std::vector<Absence>& absences, std::uint64_t seed);
 
   // Begins from these decisions.
   void Start(const std::vector<RunAgain>& runs);

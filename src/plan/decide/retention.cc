@@ -14,10 +14,12 @@ std::size_t StageIndex(Moment moment) { return Retention::StageOf(moment).index(
 
 }  // namespace
 
-Retention::Retention(const Problem& problem, const Units& units)
-    : problem_(&problem),
-      workload_(problem.workload),
+Retention::Retention(const Problem& problem, const Units& units, std::vector<Absence> absences)
+    : workload_(problem.workload),
       units_(&units),
+      absences_(std::move(absences)),
+      coming_(problem.workload->ops() + 1),
+      leaving_(problem.workload->ops() + 1),
       first_needs_(problem.workload->ops() + 1),
       runs_(problem.workload->ops() + 1),
       stages_(problem.workload->ops() + 1),
@@ -68,6 +70,7 @@ void Retention::Load(std::span<const RunAgain> runs) {
     for (const StorageId s : first_needs_[OpId(t)]) InsertTake(s, run.at, id);
     Touch(t);
   }
+  LoadAbsences();
   Refresh();
   levels_.SetBudget(budget);
   for (std::size_t i = 0; i < runs.size();) {
@@ -86,6 +89,29 @@ void Retention::Load(std::span<const RunAgain> runs) {
   std::ranges::sort(moments, std::greater<>());
   for (const Moment moment : moments) {
     if (IsUseless(RunAt(moment))) RemoveAt(moment);
+  }
+}
+
+// A copy from the host makes the storage at the beginning of a stage; one to the host holds it to the end of one.
+void Retention::LoadAbsences() {
+  for (auto& list : coming_) list.clear();
+  for (auto& list : leaving_) list.clear();
+  for (const Absence& absence : absences_) {
+    const StorageId s = absence.storage;
+    const Moment from = Moment{absence.from.index()} << kPlaceBits;
+    if (!absence.has_copy) {
+      const Moment held = (Moment{absence.to.index()} << kPlaceBits) - 1;
+      const std::size_t place = Find(s, held);
+      const bool is_taken = place < events_[s].size() && events_[s][place].at == held;
+      if (!is_taken) {
+        InsertTake(s, held, RunId());
+        leaving_[StageIndex(held)].push_back(s);
+        Touch(StageIndex(held));
+      }
+    }
+    InsertMake(s, from, RunId());
+    coming_[StageIndex(from)].push_back(s);
+    Touch(StageIndex(from));
   }
 }
 
@@ -264,14 +290,22 @@ void Retention::ForNeeds(const Run& run, RunId id, const Visit& visit) const {
 Bytes Retention::Inner(std::size_t stage) const {
   ++count_;
   Bytes entering = 0, here = 0, most = kNothing;
+  const auto is_last = [&](StorageId s, Moment at) {
+    const std::size_t next = Find(s, at) + 1;
+    return next == events_[s].size() || events_[s][next].makes;
+  };
+  for (const StorageId s : coming_[stage]) {
+    if (is_last(s, Moment{stage} << kPlaceBits)) continue;  // nobody takes it: it does not come
+    seen_[s] = count_;
+    here += workload_->bytes[s];
+  }
   for (const RunId id : stages_[stage]) {
     const Run& run = runs_[id];
     Bytes leaving = 0;
     const auto make = [&](StorageId s) {
       seen_[s] = count_;
       here += workload_->bytes[s];
-      const std::size_t next = Find(s, run.at) + 1;
-      if (next == events_[s].size() || events_[s][next].makes) leaving += workload_->bytes[s];
+      if (is_last(s, run.at)) leaving += workload_->bytes[s];
     };
     if (run.unit.valid()) {
       for (const StorageId s : units_->units[run.unit].returns) make(s);
@@ -280,12 +314,14 @@ Bytes Retention::Inner(std::size_t stage) const {
     }
     if (id != end_run()) most = std::max(most, here + run.scratch);
     ForNeeds(run, id, [&](StorageId s) {
-      const std::size_t next = Find(s, run.at) + 1;
-      if (next < events_[s].size() && !events_[s][next].makes) return;
+      if (!is_last(s, run.at)) return;
       leaving += workload_->bytes[s];
       if (seen_[s] != count_) entering += workload_->bytes[s];
     });
     here -= leaving;
+  }
+  for (const StorageId s : leaving_[stage]) {
+    if (seen_[s] != count_ && is_last(s, ((Moment{stage} + 1) << kPlaceBits) - 1)) entering += workload_->bytes[s];
   }
   return most == kNothing ? kNothing : entering + most;
 }
@@ -353,10 +389,11 @@ sim::Schedule Retention::ToSchedule() const {
   std::vector<bool> is_needed;
   const auto begin = [&](StorageId s, sim::Begin how) {
     const StepId k = out.steps.end_id();
-    if (open[s].stay != ~std::size_t{0}) stays[open[s].stay].end = sim::End::kDrop;
+    if (open[s].stay != ~std::size_t{0} && stays[open[s].stay].end == sim::End::kFree)
+      stays[open[s].stay].end = sim::End::kDrop;
     open[s].stay = stays.size();
     stays.push_back({.storage = s, .from = k, .to = k.Next(), .begin = how, .end = sim::End::kFree});
-    is_needed.push_back(how != sim::Begin::kRecompute);
+    is_needed.push_back(how == sim::Begin::kPresent || how == sim::Begin::kCompute);
   };
   for (const StorageId s : workload_->storage_ids()) {
     if (workload_->IsState(s)) begin(s, sim::Begin::kPresent);
@@ -369,7 +406,25 @@ sim::Schedule Retention::ToSchedule() const {
     }
     out.steps.push_back(op);
   };
+  std::vector<std::vector<const Absence*>> ending(stages_.size()), beginning(stages_.size());
+  for (const Absence& absence : absences_) {
+    if (!absence.has_copy) ending[absence.to.index()].push_back(&absence);
+    beginning[absence.from.index()].push_back(&absence);
+  }
+  std::vector<StepId> boundary;  // by stage
   for (std::size_t t = 0; t < stages_.size(); ++t) {
+    boundary.push_back(out.steps.end_id());
+    for (const Absence* absence : ending[t]) {
+      sim::Stay& stay = stays[open[absence->storage].stay];
+      is_needed[open[absence->storage].stay] = true;
+      stay.end = sim::End::kCopyOut;
+      // What was made again meanwhile is copied once it is whole.
+      const StepId leave = boundary[absence->leave.index()];
+      stay.leave = leave > stay.from ? leave : boundary.back();
+      stay.to = std::max({stay.to, boundary.back(), stay.leave});
+      stay.turn = absence->turn;
+    }
+    for (const Absence* absence : beginning[t]) begin(absence->storage, sim::Begin::kCopyIn);
     for (const RunId id : stages_[t]) {
       if (id == end_run()) continue;
       const UnitId unit = runs_[id].unit;

@@ -29,10 +29,21 @@ struct RunAgain {
   bool operator==(const RunAgain&) const = default;
 };
 
+// A storage is on the host for a while. All stages are meant as their beginnings.
+struct Absence {
+  StorageId storage;
+  // Its copy to the host is queued; its memory is given up, and compute waits for the copy. Neither where has_copy.
+  OpId leave, to;
+  OpId from;       // it has memory again, and its copy to the device is queued
+  bool has_copy = false;  // the host has its contents from before: nothing is copied to it
+  std::uint32_t turn = 0;  // as in sim::Stay
+};
+
 class Retention {
  public:
-  // All must outlive it. No unit runs again.
-  Retention(const Problem& problem, const Units& units);
+  // Problem and units must outlive it. No unit runs again. The absences are given, not decided about here; while a run
+  // again takes a storage that is absent, it is retained for it all the same.
+  Retention(const Problem& problem, const Units& units, std::vector<Absence> absences = {});
 
   // ---- Decisions
   // Whether the unit may run again in the stage.
@@ -61,7 +72,7 @@ class Retention {
   // ---- To look at
   struct Event {
     Moment at;
-    RunId run;
+    RunId run;   // none: a copy from the host, or to it
     bool makes;  // otherwise it takes
   };
   // Of a storage that is made in the step, in the order of time; the end takes what outlives the step.
@@ -100,13 +111,16 @@ class Retention {
   void InsertTake(StorageId s, Moment at, RunId run);
   void RemoveTake(StorageId s, Moment at);
   void Cover(std::size_t from, std::size_t to, Bytes bytes) { levels_.Add(from, to, bytes); }
+  void LoadAbsences();
   void Touch(std::size_t stage);
   void Refresh();
   Bytes Inner(std::size_t stage) const;
 
-  const Problem* problem_;
   const sim::Workload* workload_;
   const Units* units_;
+  std::vector<Absence> absences_;
+  // By stage: storages that come from the host at its beginning; that are held to its end for their copy to the host.
+  std::vector<std::vector<StorageId>> coming_, leaving_;
   IdVector<OpId, std::vector<StorageId>> first_needs_;  // without state; one more, for the end
   IdVector<RunId, Run> runs_;
   std::vector<RunId> free_;    // numbers of runs that went
