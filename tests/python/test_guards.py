@@ -1,7 +1,9 @@
 """ebbtide.step and what Python code reads: a value that changes between two steps is in the next step, as it is in plain PyTorch."""
 
+import contextvars
 import enum
 import os
+import threading
 import types
 
 import numpy
@@ -18,11 +20,20 @@ pytestmark = pytest.mark.usefixtures("one_thread", "own_cache")
 
 WEIGHT = 0.5  # of a loss; a test changes it
 SETTINGS = {"weight": 0.5, "inner": [1.0, 2.0]}
+VARIABLE, OWN = contextvars.ContextVar("variable", default=1.0), threading.local()
+OWN.weight = 1.0
 CONFIG = types.SimpleNamespace(weight=0.5)
 
 
 class Kind(enum.Enum):
     PLAIN, SQUARED = 1, 2
+
+
+class Slotted:
+    __slots__ = ("weight",)
+
+    def __init__(self):
+        self.weight = 1.0
 
 
 def with_import(model, y):
@@ -45,6 +56,8 @@ class Scaled(Net):
         self.options = types.SimpleNamespace(deep={"weight": 0.25})
         self.set_of = {2, 3}
         self.criterion = nn.CrossEntropyLoss()
+        self.slotted, self.layers = Slotted(), nn.ModuleList([nn.ReLU()])
+        self.shifted = types.FunctionType((lambda y, by=1.0: y + by).__code__, globals(), "shifted", (1.0,))
 
     def forward(self, x):
         return self.how(self, super().forward(x))
@@ -100,6 +113,13 @@ READS = {
     "a branch on a tensor": (lambda m, y: y if m.switch else -y, set_("switch", torch.tensor(False), torch.tensor(True))),
     "a branch on its values": (lambda m, y: y if m.switch else -y, do(lambda m: m.switch.logical_not_())),
     "a number of a tensor": (lambda m, y: y * m.shift[0].item(), do(lambda m: m.shift.add_(1))),
+    "an attribute by a made name": (lambda m, y: y * getattr(m, f"sca{'le'[:2]}"), set_("scale", 2.0, 3.0)),
+    "all attributes": (lambda m, y: y * sum(v for v in vars(m).values() if type(v) is float), set_("unnamed", 2.0, 3.0)),
+    "a slot": (lambda m, y: y * m.slotted.weight, do(lambda m: setattr(m.slotted, "weight", m.slotted.weight + 1))),
+    "a context variable": (lambda m, y: y * VARIABLE.get(), lambda p, n: VARIABLE.set(1.0 + n)),
+    "a thread's own": (lambda m, y: y * OWN.weight, lambda p, n: setattr(OWN, "weight", 1.0 + n)),
+    "a default argument": (lambda m, y: m.shifted(y), do(lambda m: setattr(m.shifted, "__defaults__", (m.shifted.__defaults__[0] + 1,)))),
+    "a list of modules": (lambda m, y: [y := layer(y) for layer in m.layers][-1], do(lambda m: m.layers.append(nn.Tanh()))),
     "another function": (lambda m, y: m.how2(y) if hasattr(m, "how2") else y, set_("how2", torch.sin, torch.cos)),
     "another forward": (None, do(lambda m: setattr(m, "forward", lambda x: m.last(m.first(x))))),
     "another forward of the class": (None, do(lambda m: setattr(type(m.drop), "forward", lambda self, x: F.dropout(x, 0.75, self.training)))),

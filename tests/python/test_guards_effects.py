@@ -175,6 +175,14 @@ def test_what_is_printed_at_the_capture_alone_is_told():
         ebbtide.step(model, squared, torch.optim.SGD(model.parameters(), lr=0.1), Program(model, squared).batch(0), policy="none", measure=False)
 
 
+def test_an_iterator_and_a_scripted_module_cannot_be_watched():
+    for value, expected in ((iter([1.0, 2.0]), "is a list_iterator, whose position"), (torch.jit.script(nn.Linear(4, 4)), "is a scripted module")):
+        model = Effect(lambda m, y: m.held(y) if callable(m.held) else y * next(m.held))
+        model.held = value
+        with pytest.raises(ebbtide.CaptureError, match=f"model.*held.* {expected}"):
+            ebbtide.step(model, squared, torch.optim.SGD(model.parameters(), lr=0.1), Program(model, squared).batch(0), policy="none", measure=False)
+
+
 def test_a_capture_leaves_no_fakes():
     """ebbtide.capture refuses nothing of it: a graph is not run again."""
     model = Effect(keeps_a_state)

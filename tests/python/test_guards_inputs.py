@@ -28,7 +28,8 @@ def with_optimizer(make):
 
 def assign(program, number):
     torch.manual_seed(number)
-    program.model.load_state_dict({name: torch.randn_like(t) if t.is_floating_point() else t.clone() for name, t in program.model.state_dict().items()}, assign=True)
+    state = program.model.state_dict()
+    program.model.load_state_dict({name: torch.randn_like(t) if t.is_floating_point() else t.clone() for name, t in state.items()}, assign=True)
 
 
 def new_parameter(program, number):

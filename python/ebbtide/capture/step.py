@@ -100,7 +100,7 @@ def _capture(model: torch.nn.Module, loss_fn: Callable[..., torch.Tensor] | None
     tracing = Tracing(recorder, inputs.fakes, known, rules)
 
     with nothing_else_changes(), layers.followed(), known.not_called_fake(), torch.set_grad_enabled(not options.inference), \
-            watch.observing(), mode, tracing:
+            mode, tracing, watch.observing():
         with standing_in(model, inputs.state):
             recorder.layer = layers.forward
             lowered = torch.autocast(torch.device(inputs.device).type, options.autocast, enabled=options.autocast is not None)
@@ -119,7 +119,7 @@ def _capture(model: torch.nn.Module, loss_fn: Callable[..., torch.Tensor] | None
         raise CaptureError("the loss depends on no parameter that requires a gradient")
     recorder.phase = "update"
     if update is not None:
-        with torch.no_grad(), watch.observing(), mode:
+        with torch.no_grad(), mode, watch.observing():
             update.record(recorder, tracing, inputs.parameters, inputs.declare_state)
     captured = _finish(model, update, inputs, outputs, gradients, started)
     captured.asked, captured.value_of = list(known.asked.values()), known.of

@@ -68,8 +68,8 @@ def hollow(path: Sequence[Any], leaf: Any, device: str) -> Any:
 def _check(path: Sequence[Any], leaf: torch.Tensor) -> None:
     name = name_of(path)
     if leaf.layout is not torch.strided or leaf.is_nested or leaf.is_quantized:
-        raise CaptureError(f"{name} is a {'nested' if leaf.is_nested else 'quantized' if leaf.is_quantized else str(leaf.layout).replace('torch.', '')} tensor; "
-                           "expected a dense one")
+        kind = "nested" if leaf.is_nested else "quantized" if leaf.is_quantized else str(leaf.layout).replace("torch.", "")
+        raise CaptureError(f"{name} is a {kind} tensor; expected a dense one")
     if type(leaf) not in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer) and not isinstance(leaf, FakeTensor):
         raise CaptureError(f"{name} is of class {type(leaf).__name__}; expected a plain tensor")
     if leaf.requires_grad:

@@ -33,7 +33,7 @@ _FP32_PRECISION = [(backend, op) for backend in ("generic", "mkldnn", "cuda") fo
 @functools.cache
 def _getters() -> list[Callable[[], Any]]:
     getters = [getattr(torch._C, name) for name in _CHOICES if hasattr(torch._C, name)]
-    precision = getattr(torch._C, "_get_fp32_precision_getter", None)
+    precision: Any = getattr(torch._C, "_get_fp32_precision_getter", None)
     for backend, op in _FP32_PRECISION if precision is not None else ():
         try:
             precision(backend, op)
@@ -56,12 +56,13 @@ def _refuse() -> None:
         raise CaptureError("the step is called where gradients are off (torch.no_grad or torch.inference_mode), where loss.backward() would raise; "
                            "expected a call outside")
     if torch._C._is_any_autocast_enabled():
-        raise CaptureError("the step is called inside torch.autocast, which would lower backward and update too; expected ebbtide.step(..., autocast=torch.bfloat16) "
-                           "and a call outside")
+        raise CaptureError("the step is called inside torch.autocast, which would lower backward and update too; expected "
+                           "ebbtide.step(..., autocast=torch.bfloat16) and a call outside")
     if torch.is_anomaly_enabled():
         raise CaptureError("the step is called under torch.autograd.detect_anomaly, whose checks it cannot make; expected a call outside")
     if torch._C._autograd._top_saved_tensors_default_hooks(True) is not None:
-        raise CaptureError("the step is called where hooks pack what autograd saves (saved_tensors_hooks, save_on_cpu, ebbtide.budget); expected a call outside")
+        raise CaptureError("the step is called where hooks pack what autograd saves (saved_tensors_hooks, save_on_cpu, ebbtide.budget); "
+                           "expected a call outside")
     for mode in _get_current_dispatch_mode_stack():
         raise CaptureError(f"the step is called inside {type(mode).__name__}, which would not see its ops; expected a call outside")
     for mode in _get_current_function_mode_stack():

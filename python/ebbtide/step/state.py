@@ -125,7 +125,10 @@ class State:
             state = self._optimizer.state[parameter]
             if "step" not in state:
                 state["step"] = torch.tensor(0.0, dtype=_get_scalar_dtype())
-            counts.append(state["step"])
+            if isinstance(state["step"], torch.Tensor):
+                counts.append(state["step"])
+            else:
+                state["step"] += 1
         if counts:
             torch._foreach_add_(counts, 1)
         self._optimizer._opt_called = True  # what schedulers ask for

@@ -214,7 +214,9 @@ class Step:
         note(f"capturing {type(self._model).__name__}")
         captured, guards = self._capture(leaves, shape)
         for place, (other, prepared) in enumerate(self._aside):
-            if other == key and not guards.effects and not prepared.guards.effects and first_difference(prepared.captured, captured) is None:  # what changed makes no difference to the step
+            no_effects = not guards.effects and not prepared.guards.effects
+            if other == key and no_effects and first_difference(prepared.captured, captured) is None:
+                # What changed makes no difference to the step.
                 prepared.refresh(captured, guards)
                 self._plans[key] = self._aside.pop(place)[1]
                 note("")

@@ -5,11 +5,11 @@ import copy
 import inspect
 
 import torch
-from support.replay import same_bits
 from torch import nn
 
 import ebbtide
 from ebbtide import CaptureError
+from support.replay import same_bits
 
 
 class Net(nn.Module):

@@ -62,12 +62,11 @@ class Update:
         """Appends the update's ops. `parameters`: (real, fake, name) by id of the real parameter;
         `declare_state(fake, name, real or None, value)` makes a state tensor known."""
         aten = Calls(recorder, tracing)
+        self._check_foreign(parameters)
         for number, group in enumerate(self._optimizer.param_groups):
             members = []
             for parameter in group["params"]:
                 if id(parameter) not in parameters:
-                    if parameter.grad is not None:
-                        raise CaptureError(f"optimizer: group {number} holds a parameter that is not the model's and has a gradient; expected .grad None")
                     continue  # another took its place in the model; torch passes over it too
                 real, fake, name = parameters[id(parameter)]
                 if fake.grad is not None:
@@ -86,6 +85,15 @@ class Update:
                 values = self._scalars(number, group, taken)
                 scalars = Scalars({n: recorder.scalar(f"{prefix}.{n}", v) for n, v in values.items()})
                 self._record_group(recorder, aten, group, [member[1:] for member in cohort], scalars)
+
+    def _check_foreign(self, parameters):
+        """Other parameters may take the place of the optimizer's in the model later on; an optimizer for another model is a mistake."""
+        taken = bool(self._optimizer.state) or getattr(self._optimizer, "_opt_called", False)
+        foreign = [(n, p) for n, group in enumerate(self._optimizer.param_groups) for p in group["params"] if id(p) not in parameters]
+        for number, parameter in foreign:
+            if not taken or parameter.grad is not None:
+                raise CaptureError(f"optimizer: group {number} holds a parameter that is not the model's"
+                                   + (" and has a gradient; expected .grad None" if taken else ""))
 
     def _record_group(self, recorder, aten, group, members, scalars):
         if members and self._many(group, [m[0] for m in members]):
@@ -150,7 +158,8 @@ class Update:
         state = self._optimizer.state.get(parameter, {})
         if "step" in state:
             count = state["step"]
-            return int(count) if not isinstance(count, torch.Tensor) or count.device.type != "meta" else 0
+            taken = float(count) if not isinstance(count, torch.Tensor) or count.device.type != "meta" else 0
+            return int(taken) if taken == int(taken) else taken
         return getattr(self._description, "taken", lambda state: 0)(state)
 
     def _states(self, group, real, fake, name, declare_state):

@@ -16,9 +16,9 @@ from .notes import Change, Note
 
 
 class Guards:
-    """Of one capture. `refused`: (path, why) of what cannot be compared."""
+    """Of one capture. `names`: attributes that executed code names, None: any. `refused`: (path, why) of what cannot be compared."""
 
-    def __init__(self, noted: Sequence[Note], names: set[str], refused: list[tuple[str, str]]) -> None:
+    def __init__(self, noted: Sequence[Note], names: set[str] | None, refused: list[tuple[str, str]]) -> None:
         self.refused = refused
         self._notes, self._names = noted, names
         self._arrange()
@@ -42,7 +42,7 @@ class Guards:
         """The first part that differs and that executed code names."""
         for note in self._notes:
             for change in note.changes():
-                if not note.namespace or change.key in self._names:
+                if not note.namespace or self._names is None or change.key in self._names:
                     return change
         return None
 

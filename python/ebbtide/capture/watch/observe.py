@@ -27,11 +27,13 @@ _CAPTURE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__
 _CLOCKS = {"time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "process_time", "process_time_ns",
            "thread_time", "now", "utcnow", "today", "localtime", "gmtime"}
 # name of a C function -> (modules or types that it counts for, what it does)
-_ASKED = {name: (("time", "datetime"), "reads a clock") for name in _CLOCKS}
+_ASKED: dict[str, tuple[tuple[str, ...], str]] = {name: (("time", "datetime"), "reads a clock") for name in _CLOCKS}
 _ASKED |= {"urandom": (("posix",), "draws random bytes"), "getrandom": (("posix",), "draws random bytes"),
            "open": (("_io", "io"), "opens a file"), "input": (("builtins",), "reads the terminal")}
 _GENERATOR_CALLS = {"manual_seed", "seed", "set_state", "get_state", "initial_seed", "set_offset", "get_offset", "graphsafe_set_state", "graphsafe_get_state"}
-_SHOWN = {"print": "prints"}
+_SHOWN = {"print": "prints", "write": "writes"}
+_LOGGING = ("logging/__init__.py", "callHandlers")  # what every message of Python's logging passes
+_READS_ANY = {"getattr", "hasattr", "vars", "__getattribute__"}  # attributes by names that may be made as it runs
 _SETS = {"setattr", "__setattr__", "update", "vars"}
 _STORES = ("STORE_ATTR", "STORE_GLOBAL", "STORE_DEREF", "DELETE_ATTR", "DELETE_GLOBAL")
 _LOAD_ATTRIBUTE = {"LOAD_ATTR", "LOAD_METHOD"}
@@ -60,11 +62,12 @@ class Observer:
         self.draws: list[str] = []  # lines that draw from Python's random numbers
         self.sets: list[str] = []  # lines of the user's that set attributes by names that are made there
         self.reads_environment = False
+        self.reads_any_name = False  # attributes are read by names that no code spells
         self._known: set[types.CodeType] = set()
 
     @contextlib.contextmanager
     def observing(self) -> Iterator[None]:
-        before = sys.getprofile()
+        before: Any = sys.getprofile()
         sys.setprofile(self._event)
         try:
             yield
@@ -99,8 +102,11 @@ class Observer:
             name = function.__name__
             if name in _ASKED or name in _GENERATOR_CALLS or name in _SHOWN:
                 self._c_call(frame, name, function)
-            elif name in _SETS and not is_library(frame.f_code.co_filename):
-                self.sets.append(_user_line(frame) or "")
+            elif (name in _SETS or name in _READS_ANY) and not is_library(frame.f_code.co_filename):
+                if name in _SETS:
+                    self.sets.append(_user_line(frame) or "")
+                if name in _READS_ANY and not self.reads_any_name:
+                    self.reads_any_name = not _names_a_constant(frame)
             elif isinstance(function.__self__, random.Random):
                 self.draws.append(_user_line(frame) or "")
 
@@ -109,9 +115,10 @@ class Observer:
         if isinstance(owner, torch.Generator):
             if name in _GENERATOR_CALLS and not _inside(frame, _CHECKPOINT):
                 self._asked(self.cannot, frame, f"calls {name} of a torch.Generator: the random state is set or read")
-        elif name in _SHOWN and function is print and not is_library(frame.f_code.co_filename):
-            self._asked(self.shows, frame, _SHOWN[name])
-        elif name in _ASKED and not is_library(frame.f_code.co_filename):
+        elif name in _SHOWN:
+            if (function is print or type(owner).__module__ == "_io") and not is_library(frame.f_code.co_filename):
+                self._asked(self.shows, frame, _SHOWN[name])
+        elif name in _ASKED and (not is_library(frame.f_code.co_filename) or name in ("urandom", "getrandom")):
             modules, what = _ASKED[name]
             of = getattr(function, "__module__", None) or (owner if isinstance(owner, type) else type(owner)).__module__
             if of in modules:
@@ -127,12 +134,15 @@ class Observer:
         library = is_library(code.co_filename)
         self.names.update(code.co_names, (c for c in code.co_consts if type(c) is str))
         if library:
+            if code.co_name == _LOGGING[1] and code.co_filename.endswith(_LOGGING[0]):
+                self._asked(self.shows, frame, "logs")
             if code.co_filename in (os.__file__, "<frozen os>"):
                 self.walk.add(os.environ, "os.environ")
                 self.reads_environment = True
             self.library.setdefault(id(found), (found, set()))[1].update(_global_names(code))
             return
         self.codes.append(code)
+        self.reads_any_name |= "__dict__" in code.co_names
         for name, chain in _global_chains(code):
             self._name(found, name, chain)
         for module in _imported(code, found):
@@ -196,6 +206,13 @@ def _imported(code: types.CodeType, found: dict[str, Any]) -> list[types.ModuleT
             for full in (name, name.partition(".")[0], f"{found.get('__package__')}.{name}"):
                 modules += [sys.modules.get(full), *(sys.modules.get(f"{full}.{inner}") for inner in code.co_names)]
     return [module for module in modules if module is not None]
+
+
+def _names_a_constant(frame: types.FrameType) -> bool:
+    """Of a call that is about to be made in the frame: whether its last argument, or the one before, is a string that the code spells."""
+    before = [i for i in dis.get_instructions(frame.f_code) if i.offset < frame.f_lasti and i.opname not in ("CACHE", "PRECALL", "EXTENDED_ARG", "KW_NAMES")]
+    last = [i.opname == "LOAD_CONST" and type(i.argval) is str for i in before[-2:]]
+    return bool(last) and (last[-1] or (len(last) > 1 and last[0] and before[-1].opname == "LOAD_CONST"))
 
 
 def _user_line(frame: types.FrameType | None) -> str | None:

@@ -33,8 +33,9 @@ _LARGEST_ARRAY = 1 << 20  # bytes
 # Their state is their own affair: locks, logs, files, compiled patterns.
 _OPAQUE = frozenset({"logging", "threading", "_thread", "io", "_io", "re", "weakref", "asyncio", "concurrent", "multiprocessing", "queue",
                      "socket", "subprocess", "warnings", "contextvars", "abc", "typing", "ctypes", "sqlite3", "inspect", "ast", "ebbtide"})
+_EMPTY: list[Any] = [[], (), {}, set(), "", b"", range(0), {}.keys(), {}.values(), {}.items()]
 _ITERATORS = (types.GeneratorType, itertools.count, itertools.cycle, itertools.chain, itertools.islice, map, zip, filter, enumerate, reversed,
-              *(type(iter(x)) for x in ([], (), {}, set(), "", b"", range(0), {}.keys(), {}.values(), {}.items())))
+              *(type(iter(each)) for each in _EMPTY))
 _TENSOR_FIELDS = ("_backward_hooks", "_post_accumulate_grad_hooks", "__class__")
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 _ROOTS = tuple(os.path.abspath(p) + os.sep for p in (os.path.dirname(torch.__file__), sysconfig.get_paths()["stdlib"], _PACKAGE))
@@ -180,7 +181,8 @@ class Walk:
         if getattr(value, "dtype", None) is not None and value.dtype.hasobject:
             self._waiting += [(item, path) for item in value.flat]
         elif memoryview(value).nbytes > _LARGEST_ARRAY:
-            self.refused.append((path, f"is an array of {memoryview(value).nbytes} bytes, more than are looked at between steps; a tensor may be as large as you like"))
+            self.refused.append((path, f"is an array of {memoryview(value).nbytes} bytes, more than are looked at between steps; a tensor may be as large as "
+                                       "you like"))
         else:
             self._note(notes.Contents(value, path))
 
@@ -191,6 +193,9 @@ class Walk:
         self._note(random_note(value, path))
 
     def _module(self, value: torch.nn.Module, path: str) -> None:
+        if isinstance(value, torch.jit.ScriptModule):
+            self.refused.append((path, "is a scripted module, whose attributes cannot be looked at"))
+            return
         buffers = vars(value).get("_buffers")
         if isinstance(buffers, dict) and id(buffers) not in self._seen:
             self._seen[id(buffers)] = buffers
@@ -228,7 +233,7 @@ def random_note(value: Any, path: str) -> notes.RandomState:
 
 
 def _numpy(*names: str) -> tuple[type, ...]:
-    numpy = sys.modules.get("numpy")
+    numpy: Any = sys.modules.get("numpy")
     return tuple(functools.reduce(getattr, name.split("."), numpy) for name in names) if numpy is not None else ()
 
 

@@ -22,6 +22,7 @@ from .walk import Walk, is_library, random_note
 
 _HOOKS_OF_ALL_MODULES = [name for name in vars(torch_modules) if name.startswith("_global_") and isinstance(getattr(torch_modules, name), dict)]
 _SHOWN_IN_NO_STEP = ("expected Python code without effects of its own, as the steps that follow run none of it")
+_STORES = ("STORE_ATTR", "STORE_GLOBAL", "STORE_DEREF")
 # In the globals of torch's own code, what a user may replace; what else is there, it makes when it needs it.
 _REPLACED = (types.FunctionType, types.BuiltinFunctionType, type, bool)
 
@@ -101,7 +102,8 @@ class Watch:
 
     def guards(self) -> Guards:
         """Of all that the code has read. To be called when nothing is left changed."""
-        walk = Walk(self._observer.names)
+        names = None if self._observer.reads_any_name else self._observer.names
+        walk = Walk(names)
         self._add_roots(walk, random_state=False)
         for noted in self._observer.user_globals.values():
             note = notes.Globals(noted.holder, noted.path)
@@ -112,13 +114,13 @@ class Watch:
             walk.add(function, function.__qualname__)
         if self._observer.reads_environment:
             walk.add(os.environ, "os.environ")
-        for found, names in self._observer.library.values():
+        for found, named in self._observer.library.values():
             note = notes.Globals(found, str(found.get("__name__", "")))
-            for name in names:
+            for name in named:
                 if isinstance(found.get(name), _REPLACED):
                     note.name_too(name)
             walk.notes.append(note)
-        return Guards([note for note in walk.notes if not isinstance(note, notes.RandomState)], self._observer.names, walk.refused)
+        return Guards([note for note in walk.notes if not isinstance(note, notes.RandomState)], names, walk.refused)
 
     def _add_roots(self, walk: Walk, random_state: bool = True) -> None:
         for name in _HOOKS_OF_ALL_MODULES:
@@ -126,7 +128,7 @@ class Watch:
         for path, root in self._roots.items():
             walk.add(root, path)
         if random_state and self._reads:
-            walk.notes.append(random_note(random._inst, "random"))  # type: ignore[attr-defined]
+            walk.notes.append(random_note(random._inst, "random"))
             numpy = sys.modules.get("numpy")
             if numpy is not None:
                 walk.notes.append(random_note(numpy.random.mtrand._rand, "numpy.random"))
@@ -153,9 +155,9 @@ class Watch:
             names = {"random", "rand", "randn", "randint", "normal", "uniform", "choice", "shuffle", "permutation", "integers", "standard_normal"}
             return self._observer.line_of(names, ("LOAD_METHOD", "LOAD_ATTR", "LOAD_GLOBAL")) or "the model's code"
         names = {str(change.key), change.note.path.rpartition(".")[2].partition("[")[0], change.path.rpartition(".")[2].partition("[")[0]}
-        stored = self._observer.line_of({str(change.key)}, ("STORE_ATTR", "STORE_GLOBAL", "STORE_DEREF"))
-        return stored or next(filter(None, self._observer.sets), None) or self._observer.line_of(names, ("STORE_ATTR", "STORE_GLOBAL", "STORE_DEREF", "LOAD_ATTR", "LOAD_GLOBAL", "LOAD_DEREF")) \
-            or "the model's code"
+        stored = self._observer.line_of({str(change.key)}, _STORES)
+        by_a_made_name = next(filter(None, self._observer.sets), None)
+        return stored or by_a_made_name or self._observer.line_of(names, (*_STORES, "LOAD_ATTR", "LOAD_GLOBAL", "LOAD_DEREF")) or "the model's code"
 
 
 def shown_change(change: Change) -> str:
