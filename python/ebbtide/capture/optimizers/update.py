@@ -186,12 +186,17 @@ def _added_to(optimizer):
         if getattr(optimizer, name, None):
             return "a hook of its step"
     for name in ("_global_optimizer_pre_hooks", "_global_optimizer_post_hooks"):
-        if getattr(_OPTIMIZER_MODULE, name, None):
+        if any(not _is_ours(hook) for hook in getattr(_OPTIMIZER_MODULE, name, {}).values()):
             return "a hook of every optimizer's step"
     for holder in (vars(optimizer), vars(type(optimizer))):
         if holder.get("step") is not None and not _is_torchs(holder["step"], type(optimizer)):
             return "another step in the place of torch's"
     return None
+
+
+def _is_ours(hook):
+    """What a dry run and torch's profiler add sees every step, and changes nothing."""
+    return (getattr(hook, "__module__", None) or "").partition(".")[0] in ("ebbtide", "_ebbtide_dryrun", "torch")
 
 
 def _is_torchs(step, of):

@@ -32,7 +32,7 @@ _MOST = 300_000  # parts in all
 _LARGEST_ARRAY = 1 << 20  # bytes
 # Their state is their own affair: locks, logs, files, compiled patterns.
 _OPAQUE = frozenset({"logging", "threading", "_thread", "io", "_io", "re", "weakref", "asyncio", "concurrent", "multiprocessing", "queue",
-                     "socket", "subprocess", "warnings", "contextvars", "abc", "typing", "ctypes", "sqlite3", "inspect", "ast", "ebbtide"})
+                     "socket", "subprocess", "warnings", "contextvars", "abc", "typing", "ctypes", "sqlite3", "inspect", "ast", "ebbtide", "_ebbtide_dryrun"})
 _EMPTY: list[Any] = [[], (), {}, set(), "", b"", range(0), {}.keys(), {}.values(), {}.items()]
 _ITERATORS = (types.GeneratorType, itertools.count, itertools.cycle, itertools.chain, itertools.islice, map, zip, filter, enumerate, reversed,
               *(type(iter(each)) for each in _EMPTY))
