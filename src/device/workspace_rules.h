@@ -38,6 +38,7 @@ struct ConvolutionEngine {
   Bytes workspace = 0;
   bool uses_tensor_cores = false;
   bool is_deterministic = true;
+  Nanos time = -1;  // for those who model it; < 0: not known
 };
 
 // In the order in which cuDNN's heuristics would offer them. Never empty; the last one takes no workspace.

@@ -6,6 +6,7 @@
 #include "phantom/core/copy.h"
 #include "phantom/core/declare.h"
 #include "phantom/core/device.h"
+#include "phantom/core/op_clock.h"
 #include "phantom/core/values.h"
 
 namespace ebbtide::phantom {
@@ -18,7 +19,7 @@ Code Launch(const char* name, void* stream, Nanos duration) {
   device.statistics.launches.fetch_add(1, std::memory_order_relaxed);
   if (!InDeclaredOperation()) device.statistics.undeclared_launches.fetch_add(1, std::memory_order_relaxed);
   NoteLaunch(device);
-  found->Submit({.name = name, .duration = duration < 0 ? device.config.kernel_time : duration});
+  found->Submit({.name = name, .duration = duration < 0 ? TimeOfLaunch(*found, nullptr) : duration});
   return Code::kSuccess;
 }
 

@@ -16,11 +16,12 @@
 #include "phantom/core/call.h"
 #include "phantom/core/code.h"
 #include "phantom/core/handles.h"
+#include "phantom/core/op_clock.h"
 
 namespace ebbtide::phantom {
 
 // A kernel: takes its place in the order of `stream`, a CUstream or cudaStream_t as the program gave it. `duration` is
-// virtual time; < 0: EBBTIDE_PHANTOM_KERNEL_US. `name` must stay valid.
+// virtual time; < 0: what TimeOfLaunch (op_clock.h) says. `name` must stay valid.
 Code Launch(const char* name, void* stream, Nanos duration = -1);
 
 // The same for what a library copies back to the host as a result: waits for the stream as such a call does.

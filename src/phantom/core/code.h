@@ -38,6 +38,14 @@ enum class Code : int {
   kLaunchFailed = 719,
   kNotPermitted = 800,
   kNotSupported = 801,
+  kCaptureUnsupported = 900,
+  kCaptureInvalidated = 901,
+  kCaptureUnmatched = 903,
+  kCaptureUnjoined = 904,
+  kCaptureIsolation = 905,
+  kCapturedEvent = 907,
+  kCaptureWrongThread = 908,
+  kGraphUpdateFailure = 910,
   kUnknown = 999,
 };
 

@@ -75,6 +75,10 @@ Result<Config> ReadConfig(const char* (*get)(const char* name)) {
   if (!check.empty() && check != "race" && check != "0")
     return Fail("EBBTIDE_PHANTOM_CHECK: expected race, found {}", Quoted(check));
   config.check_races = check == "race";
+  std::string times = text("EBBTIDE_PHANTOM_TIMES");
+  if (!times.empty() && times != "model" && times != "0")
+    return Fail("EBBTIDE_PHANTOM_TIMES: expected model, found {}", Quoted(times));
+  config.model_times = times == "model";
   std::string real_time = text("EBBTIDE_PHANTOM_REAL_TIME");
   if (!real_time.empty() && real_time != "0" && real_time != "1")
     return Fail("EBBTIDE_PHANTOM_REAL_TIME: expected 0 or 1, found {}", Quoted(real_time));

@@ -18,6 +18,7 @@ struct Config {
   std::vector<FaultRule> faults;      // _FAIL, see faults.h
   Nanos jitter = 0;                   // _JITTER_US: operations start late by a random time up to this
   Nanos kernel_time = 0;              // _KERNEL_US: what a kernel takes on the virtual clock, where nobody says more
+  bool model_times = false;           // _TIMES=model: by the models of src/device instead (op_clock.h)
   std::uint64_t seed = 0;             // _SEED: of faults and jitter
   Bytes backed = 0;                   // _BACKED: device memory that really holds its content, at most
   bool check_races = false;           // _CHECK=race

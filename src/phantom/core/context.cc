@@ -1,6 +1,8 @@
 // Contexts and the stack of them that each thread has.
 #include "phantom/core/context.h"
 
+#include "phantom/core/begin.h"
+
 namespace ebbtide::phantom {
 namespace {
 
@@ -14,6 +16,7 @@ std::vector<Context*>& Stack() {
 Code Contexts::TakeMemory() {
   if (!ledger_.Take(bytes_)) return Code::kOutOfMemory;
   taken_ += bytes_;
+  DeviceIsUsed();
   return Code::kSuccess;
 }
 

@@ -164,7 +164,7 @@ Code Copy(Device& device, Stream& stream, const CopyRequest& request) {
   const bool has_content = !from.on_device || HasContent(from);
   const auto [recent, is_true] = FollowContent(device, stream, request, to, from);
   Bytes bytes = request.width * request.height;
-  Operation operation{.name = InDeclaredOperation() ? CurrentName() : request.name};
+  Operation operation{.name = InDeclaredOperation() ? CurrentName() : request.name, .kind = OperationKind::kCopy};
   Statistics& statistics = device.statistics;
   if (to.on_device && from.on_device) {
     statistics.copies_on_device.Add(bytes);
@@ -213,7 +213,7 @@ Code Fill(Device& device, Stream& stream, const FillRequest& request) {
   for (Bytes row = 0; to.on_device && !HasContent(to) && row < request.height; ++row)
     FollowFill(device, request, request.to + static_cast<Address>(row * request.pitch), row_bytes);
 
-  Operation operation{.name = InDeclaredOperation() ? CurrentName() : request.name};
+  Operation operation{.name = InDeclaredOperation() ? CurrentName() : request.name, .kind = OperationKind::kFill};
   operation.duration =
       OnDeviceTime(device.profile, static_cast<double>(row_bytes) * static_cast<double>(request.height));
   operation.accesses = std::move(to.accesses);

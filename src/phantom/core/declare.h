@@ -37,6 +37,28 @@ void ebbtide_phantom_query_end(void);
 /* A kernel of that duration on the virtual clock, in `stream`. */
 void ebbtide_phantom_kernel(void* stream, const char* name, int64_t nanoseconds);
 
+/* Times by operators (EBBTIDE_PHANTOM_TIMES=model). An operator of a framework begins and ends in one thread, and may
+ * nest. The kernels that it starts by itself, outside those that nest in it, take as long as one operation that reads
+ * and writes these tensors; it is told when it ends, and may be left out (count 0) where it launched none. */
+enum { EBBTIDE_PHANTOM_READ = 0, EBBTIDE_PHANTOM_CHANGED = 1, EBBTIDE_PHANTOM_RESULT = 2 };
+typedef struct ebbtide_phantom_tensor {
+  const void* storage; /* its address, by which views of one storage are known */
+  size_t storage_bytes;
+  const int64_t* sizes;
+  int dims;
+  int scalar_type; /* c10::ScalarType */
+  size_t item_size;
+  int role;
+} ebbtide_phantom_tensor;
+int ebbtide_phantom_times_ops(void);
+void ebbtide_phantom_op_begin(void);
+int ebbtide_phantom_op_launched(void);
+void ebbtide_phantom_op_end(const char* kind, const ebbtide_phantom_tensor* tensors, size_t count);
+/* When all that was submitted will be over, on the virtual clock. */
+int64_t ebbtide_phantom_ready(void);
+/* Kernels that were timed by their number of threads alone. */
+int64_t ebbtide_phantom_guessed_launches(void);
+
 /* Where the content of device memory lies, for tests that check it; null where it has none, or is not in one piece. The
  * caller has to wait for the device by itself. */
 void* ebbtide_phantom_content(const void* device_address, size_t bytes);

@@ -1,13 +1,15 @@
-// Statistics are written when the library is unloaded, from _exit and its kin, which this library stands in front of,
-// and from signals that the program leaves to kill it. Host code that touched device memory is told so.
+// Statistics are written when the library is unloaded, from _exit, kill and their kin, which this library stands in
+// front of, and from signals that the program leaves to kill it. Host code that touched device memory is told so.
 #include "phantom/core/end.h"
 
 #include <dlfcn.h>
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 
 #include "phantom/core/call.h"
 #include "phantom/core/declare.h"
@@ -17,6 +19,7 @@ namespace ebbtide::phantom {
 namespace {
 
 constexpr unsigned kSecondsToWrite = 20;
+constexpr int kFatal[] = {SIGABRT, SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTERM, SIGINT};
 
 void End(std::string_view how, int signal = 0) {
   // A child by vfork shares this memory, and may call _exit before it becomes another program.
@@ -40,6 +43,16 @@ void OnFatalSignal(int number, siginfo_t* info, void*) {
   raise(number);
 }
 
+// A process that ends itself by a signal, as Python does after an interrupt: it has put the default back, so that no
+// handler of ours sees it.
+void EndsItself(int number) {
+  struct sigaction present = {};
+  if (std::find(std::begin(kFatal), std::end(kFatal), number) == std::end(kFatal)) return;
+  if (sigaction(number, nullptr, &present) != 0 || (present.sa_flags & SA_SIGINFO) || present.sa_handler != SIG_DFL)
+    return;
+  End("signal", number);
+}
+
 template <class Function>
 Function* Next(const char* name) {
   return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
@@ -48,7 +61,7 @@ Function* Next(const char* name) {
 }  // namespace
 
 void WatchForTheEnd() {
-  for (int number : {SIGABRT, SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTERM}) {
+  for (int number : kFatal) {
     struct sigaction present = {};
     if (sigaction(number, nullptr, &present) != 0 || (present.sa_flags & SA_SIGINFO) || present.sa_handler != SIG_DFL)
       continue;
@@ -62,6 +75,16 @@ void WatchForTheEnd() {
 }  // namespace ebbtide::phantom
 
 extern "C" {
+
+int kill(pid_t process, int number) noexcept {
+  if (process == getpid()) ebbtide::phantom::EndsItself(number);
+  return ebbtide::phantom::Next<int(pid_t, int)>("kill")(process, number);
+}
+
+int raise(int number) noexcept {
+  ebbtide::phantom::EndsItself(number);
+  return ebbtide::phantom::Next<int(int)>("raise")(number);
+}
 
 void ebbtide_phantom_finish(int signal) { ebbtide::phantom::End(signal == 0 ? "exit" : "signal", signal); }
 

@@ -34,8 +34,14 @@ void Event::Synchronize() {
   if (device_.races) device_.races->HostWaits(mark->clock);
 }
 
-void Event::MakeWait(Stream& stream) {
-  if (std::optional<Mark> mark = Last()) stream.WaitFor(*mark);
+Code Event::MakeWait(Stream& stream) {
+  std::optional<Mark> mark = Last();
+  return mark ? stream.WaitFor(*mark) : Code::kSuccess;
+}
+
+bool Event::IsCaptured() {
+  std::optional<Mark> mark = Last();
+  return mark && mark->capture;
 }
 
 Code Event::Elapsed(Event& from, Event& to, Nanos& out) {
@@ -43,6 +49,7 @@ Code Event::Elapsed(Event& from, Event& to, Nanos& out) {
   std::optional<Mark> begin = from.Last();
   std::optional<Mark> end = to.Last();
   if (!begin || !end) return Code::kInvalidHandle;
+  if (begin->capture || end->capture) return Code::kCapturedEvent;
   if (!begin->position.Reached() || !end->position.Reached()) return Code::kNotReady;
   out = end->time - begin->time;
   return Code::kSuccess;

@@ -21,7 +21,9 @@ class Event {
   // Whether all before the last record is over. An event that was never recorded is over.
   bool Query();
   void Synchronize();
-  void MakeWait(Stream& stream);
+  Code MakeWait(Stream& stream);  // as Stream::WaitFor
+  // Whether the last record was captured: then there is nothing to ask or to wait for.
+  bool IsCaptured();
   unsigned flags() const { return flags_; }
 
   // Virtual time between two records. kInvalidHandle: not recorded, or without timing; kNotReady: not over yet.

@@ -7,6 +7,7 @@
 #include "phantom/core/attributes.h"
 #include "phantom/core/declare.h"
 #include "phantom/core/device.h"
+#include "phantom/core/op_clock.h"
 #include "phantom/core/values.h"
 
 namespace ebbtide::phantom {
@@ -107,7 +108,7 @@ Code LaunchKernel(Device& device, Kernel& kernel, const LaunchShape& shape, Stre
   device.statistics.launches.fetch_add(1, std::memory_order_relaxed);
   if (!InDeclaredOperation()) device.statistics.undeclared_launches.fetch_add(1, std::memory_order_relaxed);
   NoteLaunch(device);
-  stream.Submit({.name = kernel.name.c_str(), .duration = device.config.kernel_time});
+  stream.Submit({.name = kernel.name.c_str(), .duration = TimeOfLaunch(stream, &shape)});
   return Code::kSuccess;
 }
 

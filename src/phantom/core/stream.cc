@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "phantom/core/capture.h"
 #include "phantom/core/declare.h"
 #include "phantom/core/device.h"
 #include "phantom/core/mix.h"
@@ -40,6 +41,10 @@ void Stream::WaitForNumber(std::uint64_t number) {
 void Stream::Submit(Operation operation) {
   std::unique_lock order = device_.streams.Order(*this);
   std::unique_lock lock(mutex_);
+  if (capture_) [[unlikely]] {
+    capture_after_ = {capture_->Add(std::move(operation), capture_after_)};
+    return;
+  }
   if (RaceChecker* races = device_.races.get())
     races->Operation(id_, operation.name, CurrentFrame(), operation.accesses);
   Nanos now = device_.host.now();
@@ -47,6 +52,15 @@ void Stream::Submit(Operation operation) {
   if (operation.engine) begin = operation.engine->Occupy(begin, operation.duration, now);
   ready_ = begin + operation.duration;
   Append(lock, std::move(operation.work), operation.at_once, {});
+}
+
+void Stream::Extend(Nanos duration) {
+  std::lock_guard lock(mutex_);
+  if (!capture_) {
+    ready_ = std::max(ready_, device_.host.now()) + duration;
+  } else if (!capture_after_.empty()) {
+    const_cast<GraphNode*>(capture_after_.back())->operation.duration += duration;
+  }
 }
 
 // Returns the number of the operation.
@@ -69,10 +83,61 @@ std::uint64_t Stream::Append(std::unique_lock<std::mutex>&, std::function<void()
   return number;
 }
 
-void Stream::WaitFor(const Mark& mark) {
+Code Stream::WaitFor(const Mark& mark) {
   std::unique_lock order = device_.streams.Order(*this);
   std::unique_lock lock(mutex_);
+  if (capture_ || mark.capture) [[unlikely]]
+    return WaitInCapture(mark);
   WaitForLocked(lock, mark);
+  return Code::kSuccess;
+}
+
+Code Stream::WaitInCapture(const Mark& mark) {
+  if (!mark.capture || (capture_ && capture_ != mark.capture)) {
+    capture_->Invalidate();
+    return Code::kCaptureIsolation;
+  }
+  if (!capture_) {
+    if (mark.capture->ended()) return Code::kCapturedEvent;
+    capture_ = mark.capture;
+    capture_->Join(this);
+  }
+  for (const GraphNode* node : mark.nodes)
+    if (std::find(capture_after_.begin(), capture_after_.end(), node) == capture_after_.end())
+      capture_after_.push_back(node);
+  return Code::kSuccess;
+}
+
+bool Stream::EnterCapture(const std::shared_ptr<Capture>& capture, const std::vector<const GraphNode*>& after) {
+  std::lock_guard lock(mutex_);
+  if (capture_) return false;
+  capture_ = capture;
+  capture_after_ = after;
+  capture->Join(this);
+  return true;
+}
+
+void Stream::LeaveCapture() {
+  std::lock_guard lock(mutex_);
+  capture_ = nullptr;
+  capture_after_.clear();
+}
+
+std::pair<std::shared_ptr<Capture>, std::vector<const GraphNode*>> Stream::CapturePlace() {
+  std::lock_guard lock(mutex_);
+  return {capture_, capture_after_};
+}
+
+void Stream::SetCapturePlace(const std::vector<const GraphNode*>& after) {
+  std::lock_guard lock(mutex_);
+  capture_after_ = after;
+}
+
+bool Stream::AppendToCapture(const Graph& graph) {
+  std::lock_guard lock(mutex_);
+  if (!capture_) return false;
+  capture_after_ = capture_->Append(graph, capture_after_);
+  return true;
 }
 
 void Stream::WaitForLocked(std::unique_lock<std::mutex>& lock, const Mark& mark) {
@@ -88,6 +153,8 @@ Mark Stream::Record() {
 }
 
 Mark Stream::RecordLocked() {
+  if (capture_) [[unlikely]]
+    return {.position = {}, .time = 0, .clock = {}, .capture = capture_, .nodes = capture_after_};
   Mark mark{{shared_from_this(), submitted_.load(std::memory_order_relaxed)}, std::max(ready_, device_.host.now()), {}};
   if (device_.races) mark.clock = device_.races->Recorded(id_);
   return mark;
@@ -149,7 +216,7 @@ void Stream::Delay(const Entry& entry) const {
 
 Code SubmitHostFunction(Stream& stream, std::function<void()> function) {
   TheDevice().statistics.host_functions.fetch_add(1, std::memory_order_relaxed);
-  stream.Submit({.name = "host function", .work = std::move(function)});
+  stream.Submit({.name = "host function", .work = std::move(function), .kind = OperationKind::kHostFunction});
   return Code::kSuccess;
 }
 

@@ -20,8 +20,11 @@
 
 namespace ebbtide::phantom {
 
+class Capture;
 class Device;
+class Graph;
 class Stream;
+struct GraphNode;
 
 // A point in the work of a stream: behind its `number`-th operation.
 struct Position {
@@ -36,8 +39,12 @@ struct Position {
 struct Mark {
   Position position;
   Nanos time = 0;
-  RaceChecker::Clock clock;  // where races are checked
+  RaceChecker::Clock clock;                  // where races are checked
+  std::shared_ptr<Capture> capture = {};     // where it was recorded in a stream that is captured
+  std::vector<const GraphNode*> nodes = {};  // of the capture, that it stands behind
 };
+
+enum class OperationKind : std::uint8_t { kKernel, kCopy, kFill, kHostFunction, kEmpty, kEventRecord, kGraph };
 
 struct Operation {
   const char* name = "";
@@ -46,6 +53,7 @@ struct Operation {
   std::function<void()> work = {};    // what is really done; empty: nothing
   bool at_once = false;               // `work` may be done in the submitting thread, if all before it is over
   std::vector<Access> accesses = {};  // for the race checker
+  OperationKind kind = OperationKind::kKernel;
 };
 
 class Stream : public std::enable_shared_from_this<Stream> {
@@ -55,9 +63,25 @@ class Stream : public std::enable_shared_from_this<Stream> {
   Stream(Device& device, int id, unsigned flags, int priority);
 
   void Submit(Operation operation);
-  // All that is submitted later waits for `mark`.
-  void WaitFor(const Mark& mark);
+  // All that is submitted later waits for `mark`. Fails only where a capture is concerned: the stream then captures
+  // too, or may not (kCaptureIsolation: the mark is of no capture or of another one, which ends this one;
+  // kCapturedEvent: the capture that the mark is of has ended).
+  Code WaitFor(const Mark& mark);
   Mark Record();
+
+  // The last operation takes longer by this.
+  void Extend(Nanos duration);
+
+  // ---- Capture (capture.h)
+
+  // False: it captures already.
+  bool EnterCapture(const std::shared_ptr<Capture>& capture, const std::vector<const GraphNode*>& after);
+  void LeaveCapture();
+  // The capture, null where there is none, and the nodes that the next one waits for.
+  std::pair<std::shared_ptr<Capture>, std::vector<const GraphNode*>> CapturePlace();
+  void SetCapturePlace(const std::vector<const GraphNode*>& after);
+  // False: the stream does not capture. Else all of the graph becomes part of the captured one.
+  bool AppendToCapture(const Graph& graph);
 
   // Whether all that was submitted is over.
   bool Query();
@@ -86,6 +110,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
 
   std::uint64_t Append(std::unique_lock<std::mutex>& lock, std::function<void()> work, bool at_once, Position after);
   void WaitForLocked(std::unique_lock<std::mutex>& lock, const Mark& mark);
+  Code WaitInCapture(const Mark& mark);
   Mark RecordLocked();
   bool Idle() const;
   bool ReachedNumber(std::uint64_t number) const;
@@ -104,6 +129,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
   bool served_ = false;  // its thread runs
   bool closed_ = false;
   Nanos ready_ = 0;  // virtual end of the last operation
+  std::shared_ptr<Capture> capture_;
+  std::vector<const GraphNode*> capture_after_;
   std::atomic<std::uint64_t> submitted_{0};
   std::atomic<std::uint64_t> completed_{0};
 };
@@ -129,6 +156,8 @@ class Streams {
   bool Destroy(const void* handle);
 
   void SynchronizeAll();
+  // When all that was submitted is over, on the virtual clock.
+  Nanos Ready();
   std::int64_t created() const { return created_.load(std::memory_order_relaxed); }
 
  private:

@@ -1,4 +1,6 @@
 // The set of streams, and what the legacy default stream means for the others.
+#include <algorithm>
+
 #include "phantom/core/device.h"
 #include "phantom/core/stream.h"
 
@@ -91,10 +93,11 @@ std::unique_lock<std::mutex> Streams::Order(Stream& stream) {
     Mark mark;
     {
       std::lock_guard lock(other.mutex_);
+      if (other.capture_) return;  // what it captures is not done
       mark = other.RecordLocked();
     }
     std::unique_lock lock(stream.mutex_);
-    stream.WaitForLocked(lock, mark);
+    if (!stream.capture_) stream.WaitForLocked(lock, mark);
   };
   if (stream.is_legacy()) {
     for (const auto& other : All())
@@ -103,6 +106,15 @@ std::unique_lock<std::mutex> Streams::Order(Stream& stream) {
     wait_for(*legacy_);
   }
   return order;
+}
+
+Nanos Streams::Ready() {
+  Nanos last = device_.host.now();
+  for (const auto& stream : All()) {
+    std::lock_guard lock(stream->mutex_);
+    last = std::max(last, stream->ready_);
+  }
+  return last;
 }
 
 void Streams::SynchronizeAll() {

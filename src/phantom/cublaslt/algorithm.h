@@ -9,6 +9,7 @@ struct LtProduct {
   std::int64_t m = 0, n = 0, k = 0;
   std::int64_t batch = 1;
   int sum_bytes = 4;  // of an element of partial sums
+  ProductType type = ProductType::kFloat32;
 };
 
 // CUBLAS_STATUS_INVALID_VALUE: the descriptors are none, or the matrices do not fit each other.

@@ -26,6 +26,16 @@ struct Layout {
   std::int64_t rows, columns, leading, order, batch;
 };
 
+ProductType TypeOf(std::int64_t data, std::int64_t compute) {
+  switch (data) {
+    case CUDA_R_16F: return ProductType::kFloat16;
+    case CUDA_R_16BF: return ProductType::kBFloat16;
+    case CUDA_R_64F: return ProductType::kFloat64;
+    case CUDA_R_32F: return compute == CUBLAS_COMPUTE_32F_FAST_TF32 ? ProductType::kTf32 : ProductType::kFloat32;
+    default: return ProductType::kInt8;  // and the types of 8 bits and fewer, which are at least as fast
+  }
+}
+
 bool IsTransposed(cublasLtMatmulDesc_t operation, int id) { return LtValue(kMatmulKind, operation, id) != CUBLAS_OP_N; }
 
 }  // namespace
@@ -47,7 +57,8 @@ cublasStatus_t LtRead(cublasLtMatmulDesc_t operation, cublasLtMatrixLayout_t a, 
     return CUBLAS_STATUS_INVALID_VALUE;
   std::int64_t compute = LtValue(kMatmulKind, operation, CUBLASLT_MATMUL_DESC_COMPUTE_TYPE);
   bool is_double = compute == CUBLAS_COMPUTE_64F || compute == CUBLAS_COMPUTE_64F_PEDANTIC;
-  out = {result.rows, result.columns, left.columns, result.batch, is_double ? 8 : 4};
+  out = {result.rows,  result.columns,    left.columns,
+         result.batch, is_double ? 8 : 4, TypeOf(Layout::Value(a, CUBLASLT_MATRIX_LAYOUT_TYPE), compute)};
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -72,7 +83,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
     if (needed > workspace_bytes || (needed > 0 && !workspace)) return CUBLAS_STATUS_INVALID_VALUE;
   }
   if (reinterpret_cast<std::uintptr_t>(workspace) % 16 != 0) return CUBLAS_STATUS_INVALID_VALUE;
-  return FromCode(Launch("cublasLtMatmul", stream));
+  return FromCode(
+      Launch("cublasLtMatmul", stream, TimeOfProduct(product.batch, product.m, product.n, product.k, product.type)));
 }
 
 cublasStatus_t cublasLtMatrixTransform(cublasLtHandle_t handle, cublasLtMatrixTransformDesc_t transform, const void*,

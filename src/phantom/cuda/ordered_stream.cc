@@ -1,4 +1,5 @@
 // What is asked of, or put into, an existing stream.
+#include "phantom/core/graph_calls.h"
 #include "phantom/cuda/driver.h"
 
 using namespace ebbtide::phantom;
@@ -6,6 +7,7 @@ using namespace ebbtide::phantom;
 CUresult cuStreamSynchronize(CUstream handle) {
   DRIVER_CONTEXT_CALL("cuStreamSynchronize", handle);
   DRIVER_STREAM(stream, handle);
+  if (Code code = RefuseIfCapturing(*stream); code != Code::kSuccess) return Answer(code);
   stream->Synchronize();
   TheDevice().pools.Synchronized();
   return Answer(LostDevice());
@@ -14,6 +16,7 @@ CUresult cuStreamSynchronize(CUstream handle) {
 CUresult cuStreamQuery(CUstream handle) {
   DRIVER_CONTEXT_CALL("cuStreamQuery", handle);
   DRIVER_STREAM(stream, handle);
+  if (Code code = RefuseIfCapturing(*stream); code != Code::kSuccess) return Answer(code);
   return stream->Query() ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
@@ -62,8 +65,7 @@ CUresult cuStreamWaitEvent(CUstream handle, CUevent event, unsigned flags) {
   DRIVER_STREAM(stream, handle);
   std::shared_ptr<Event> found = TheDevice().events.Find(event);
   if (!found) return CUDA_ERROR_INVALID_HANDLE;
-  found->MakeWait(*stream);
-  return CUDA_SUCCESS;
+  return Answer(found->MakeWait(*stream));
 }
 
 CUresult cuEventRecord(CUevent event, CUstream handle) {
@@ -80,6 +82,7 @@ CUresult cuEventRecordWithFlags(CUevent event, CUstream handle, unsigned flags) 
   DRIVER_STREAM(stream, handle);
   std::shared_ptr<Event> found = TheDevice().events.Find(event);
   if (!found) return CUDA_ERROR_INVALID_HANDLE;
+  if (flags & CU_EVENT_RECORD_EXTERNAL) return Answer(RecordInGraph(*stream, found));
   found->Record(*stream);
   return CUDA_SUCCESS;
 }
@@ -96,25 +99,6 @@ CUresult cuStreamAddCallback(CUstream handle, CUstreamCallback function, void* d
   DRIVER_STREAM(stream, handle);
   if (!function) return CUDA_ERROR_INVALID_VALUE;
   return Answer(SubmitHostFunction(*stream, [=] { function(handle, Answer(LostDevice()), data); }));
-}
-
-CUresult cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus* status) {
-  DRIVER_CONTEXT_CALL("cuStreamIsCapturing", handle);
-  DRIVER_STREAM(stream, handle);
-  if (!status) return CUDA_ERROR_INVALID_VALUE;
-  *status = CU_STREAM_CAPTURE_STATUS_NONE;
-  return CUDA_SUCCESS;
-}
-
-// cuda.h renames it to _v3.
-CUresult cuStreamGetCaptureInfo(CUstream handle, CUstreamCaptureStatus* status, cuuint64_t* id, CUgraph*,
-                                const CUgraphNode**, const CUgraphEdgeData**, size_t*) {
-  DRIVER_CONTEXT_CALL("cuStreamGetCaptureInfo", handle);
-  DRIVER_STREAM(stream, handle);
-  if (!status) return CUDA_ERROR_INVALID_VALUE;
-  *status = CU_STREAM_CAPTURE_STATUS_NONE;
-  if (id) *id = 0;
-  return CUDA_SUCCESS;
 }
 
 // A write of one word in stream order, by which kernels and hosts signal each other.

@@ -1,6 +1,7 @@
 // Making and destroying streams and events, and what is asked of events.
 #include <algorithm>
 
+#include "phantom/core/capture.h"
 #include "phantom/cuda/driver.h"
 
 using namespace ebbtide::phantom;
@@ -44,9 +45,9 @@ CUresult cuStreamDestroy(CUstream stream) {
 
 CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
   DRIVER_CALL("cuThreadExchangeStreamCaptureMode");
-  thread_local CUstreamCaptureMode present = CU_STREAM_CAPTURE_MODE_GLOBAL;
-  if (!mode) return CUDA_ERROR_INVALID_VALUE;
-  std::swap(*mode, present);
+  if (!mode || *mode < CU_STREAM_CAPTURE_MODE_GLOBAL || *mode > CU_STREAM_CAPTURE_MODE_RELAXED)
+    return CUDA_ERROR_INVALID_VALUE;
+  *mode = static_cast<CUstreamCaptureMode>(ExchangeCaptureMode(static_cast<CaptureMode>(*mode)));
   return CUDA_SUCCESS;
 }
 
@@ -71,6 +72,7 @@ CUresult cuEventQuery(CUevent event) {
   DRIVER_CALL("cuEventQuery", event);
   std::shared_ptr<Event> found = TheDevice().events.Find(event);
   if (!found) return CUDA_ERROR_INVALID_HANDLE;
+  if (found->IsCaptured()) return CUDA_ERROR_CAPTURED_EVENT;
   return found->Query() ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
@@ -78,6 +80,7 @@ CUresult cuEventSynchronize(CUevent event) {
   DRIVER_CALL("cuEventSynchronize", event);
   std::shared_ptr<Event> found = TheDevice().events.Find(event);
   if (!found) return CUDA_ERROR_INVALID_HANDLE;
+  if (found->IsCaptured()) return CUDA_ERROR_CAPTURED_EVENT;
   found->Synchronize();
   TheDevice().pools.Synchronized();
   return Answer(LostDevice());

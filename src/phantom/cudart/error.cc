@@ -48,6 +48,17 @@ constexpr ErrorText kErrors[] = {
     ERROR(cudaErrorLaunchFailure, "unspecified launch failure"),
     ERROR(cudaErrorNotPermitted, "operation not permitted"),
     ERROR(cudaErrorNotSupported, "operation not supported"),
+    ERROR(cudaErrorStreamCaptureUnsupported, "operation not permitted when stream is capturing"),
+    ERROR(cudaErrorStreamCaptureInvalidated, "operation failed due to a previous error during capture"),
+    ERROR(cudaErrorStreamCaptureUnmatched, "capture was not initiated in this stream"),
+    ERROR(cudaErrorStreamCaptureUnjoined, "capture sequence contains a fork that was not joined to the primary stream"),
+    ERROR(cudaErrorStreamCaptureIsolation, "dependency created on uncaptured work in another stream"),
+    ERROR(cudaErrorCapturedEvent, "operation not permitted on an event last recorded in a capturing stream"),
+    ERROR(cudaErrorStreamCaptureWrongThread,
+          "attempt to terminate a thread-local capture sequence from another thread"),
+    ERROR(cudaErrorGraphExecUpdateFailure,
+          "the graph update was not performed because it included changes which violated constraints specific to "
+          "instantiated graph update"),
     ERROR(cudaErrorUnknown, "unknown error"),
 };
 #undef ERROR

@@ -1,4 +1,5 @@
 // Memory: allocations on the device and of host memory that it knows, and what a pointer is.
+#include "phantom/core/capture.h"
 #include "phantom/cudart/runtime.h"
 
 using namespace ebbtide::phantom;
@@ -29,6 +30,7 @@ cudaError_t AllocateHost(void** out, std::size_t bytes, unsigned flags, RangeKin
 
 cudaError_t cudaMalloc(void** out, size_t bytes) {
   RUNTIME_DEVICE_CALL("cudaMalloc", bytes);
+  if (Code code = RefuseIfUnsafe(); code != Code::kSuccess) return Return(code);
   return AllocateOrNothing(out, bytes);
 }
 

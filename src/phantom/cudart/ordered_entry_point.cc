@@ -45,10 +45,16 @@ cudaError_t cudaGetDriverEntryPoint(const char* name, void** out, unsigned long 
   return LookUp(name, out, CUDART_VERSION, flags, status);
 }
 
-#if EBBTIDE_CUDA_GENERATION >= 13
-cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void** out, unsigned version, unsigned long long flags,
-                                             cudaDriverEntryPointQueryResult* status) {
+// CUDA 12 has it from 12.5 on, later than the headers that this is compiled with.
+#if EBBTIDE_CUDA_GENERATION == 12
+#if defined(CUDA_API_PER_THREAD_DEFAULT_STREAM)
+#define cudaGetDriverEntryPointByVersion cudaGetDriverEntryPointByVersion_ptsz
+#endif
+extern "C" __attribute__((visibility("default")))
+#endif
+cudaError_t
+cudaGetDriverEntryPointByVersion(const char* name, void** out, unsigned version, unsigned long long flags,
+                                 cudaDriverEntryPointQueryResult* status) {
   RUNTIME_CALL("cudaGetDriverEntryPointByVersion", name, version, flags);
   return LookUp(name, out, version, flags, status);
 }
-#endif

@@ -1,4 +1,5 @@
 // What is asked of, or put into, an existing stream.
+#include "phantom/core/graph_calls.h"
 #include "phantom/cudart/runtime.h"
 
 using namespace ebbtide::phantom;
@@ -6,6 +7,7 @@ using namespace ebbtide::phantom;
 cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
   RUNTIME_DEVICE_CALL("cudaStreamSynchronize", handle);
   RUNTIME_STREAM(stream, handle);
+  if (Code code = RefuseIfCapturing(*stream); code != Code::kSuccess) return Return(code);
   stream->Synchronize();
   TheDevice().pools.Synchronized();
   return Return(LostDevice());
@@ -14,6 +16,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
 cudaError_t cudaStreamQuery(cudaStream_t handle) {
   RUNTIME_DEVICE_CALL("cudaStreamQuery", handle);
   RUNTIME_STREAM(stream, handle);
+  if (Code code = RefuseIfCapturing(*stream); code != Code::kSuccess) return Return(code);
   return Return(stream->Query() ? Code::kSuccess : Code::kNotReady);
 }
 
@@ -46,8 +49,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event, unsigned
   RUNTIME_STREAM(stream, handle);
   std::shared_ptr<Event> found = TheDevice().events.Find(event);
   if (!found) return Return(Code::kInvalidHandle);
-  found->MakeWait(*stream);
-  return cudaSuccess;
+  return Return(found->MakeWait(*stream));
 }
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t handle) {
@@ -64,6 +66,7 @@ cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t handle, uns
   RUNTIME_STREAM(stream, handle);
   std::shared_ptr<Event> found = TheDevice().events.Find(event);
   if (!found) return Return(Code::kInvalidHandle);
+  if (flags & cudaEventRecordExternal) return Return(RecordInGraph(*stream, found));
   found->Record(*stream);
   return cudaSuccess;
 }
@@ -81,44 +84,3 @@ cudaError_t cudaStreamAddCallback(cudaStream_t handle, cudaStreamCallback_t func
   if (!function) return Return(Code::kInvalidValue);
   return Return(SubmitHostFunction(*stream, [=] { function(handle, static_cast<cudaError_t>(LostDevice()), data); }));
 }
-
-cudaError_t cudaStreamIsCapturing(cudaStream_t handle, cudaStreamCaptureStatus* status) {
-  RUNTIME_DEVICE_CALL("cudaStreamIsCapturing", handle);
-  RUNTIME_STREAM(stream, handle);
-  if (!status) return Return(Code::kInvalidValue);
-  *status = cudaStreamCaptureStatusNone;
-  return cudaSuccess;
-}
-
-namespace {
-
-cudaError_t NoCapture(cudaStream_t handle, cudaStreamCaptureStatus* status, unsigned long long* id) {
-  RUNTIME_STREAM(stream, handle);
-  if (!status) return Return(Code::kInvalidValue);
-  *status = cudaStreamCaptureStatusNone;
-  if (id) *id = 0;
-  return cudaSuccess;
-}
-
-}  // namespace
-
-#if EBBTIDE_CUDA_GENERATION == 12
-// The header renames it to _v2.
-cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long* id,
-                                     cudaGraph_t*, const cudaGraphNode_t**, size_t*) {
-  RUNTIME_DEVICE_CALL("cudaStreamGetCaptureInfo", stream);
-  return NoCapture(stream, status, id);
-}
-
-cudaError_t cudaStreamGetCaptureInfo_v3(cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long* id,
-                                        cudaGraph_t*, const cudaGraphNode_t**, const cudaGraphEdgeData**, size_t*) {
-  RUNTIME_DEVICE_CALL("cudaStreamGetCaptureInfo", stream);
-  return NoCapture(stream, status, id);
-}
-#else
-cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long* id,
-                                     cudaGraph_t*, const cudaGraphNode_t**, const cudaGraphEdgeData**, size_t*) {
-  RUNTIME_DEVICE_CALL("cudaStreamGetCaptureInfo", stream);
-  return NoCapture(stream, status, id);
-}
-#endif

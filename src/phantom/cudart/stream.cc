@@ -1,6 +1,7 @@
 // Making and destroying streams and events, and what is asked of events.
 #include <algorithm>
 
+#include "phantom/core/capture.h"
 #include "phantom/cudart/runtime.h"
 
 using namespace ebbtide::phantom;
@@ -61,9 +62,9 @@ cudaError_t cudaCtxResetPersistingL2Cache() {
 
 cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
   RUNTIME_CALL("cudaThreadExchangeStreamCaptureMode");
-  thread_local cudaStreamCaptureMode present = cudaStreamCaptureModeGlobal;
-  if (!mode) return Return(Code::kInvalidValue);
-  std::swap(*mode, present);
+  if (!mode || *mode < cudaStreamCaptureModeGlobal || *mode > cudaStreamCaptureModeRelaxed)
+    return Return(Code::kInvalidValue);
+  *mode = static_cast<cudaStreamCaptureMode>(ExchangeCaptureMode(static_cast<CaptureMode>(*mode)));
   return cudaSuccess;
 }
 
@@ -86,6 +87,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
   RUNTIME_DEVICE_CALL("cudaEventQuery", event);
   std::shared_ptr<Event> found = TheDevice().events.Find(event);
   if (!found) return Return(Code::kInvalidHandle);
+  if (found->IsCaptured()) return Return(Code::kCapturedEvent);
   return Return(found->Query() ? Code::kSuccess : Code::kNotReady);
 }
 
@@ -93,6 +95,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   RUNTIME_DEVICE_CALL("cudaEventSynchronize", event);
   std::shared_ptr<Event> found = TheDevice().events.Find(event);
   if (!found) return Return(Code::kInvalidHandle);
+  if (found->IsCaptured()) return Return(Code::kCapturedEvent);
   found->Synchronize();
   TheDevice().pools.Synchronized();
   return Return(LostDevice());

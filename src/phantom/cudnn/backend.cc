@@ -133,7 +133,7 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
   const ConvolutionEngine& engine = EngineOfConfiguration(*self->Reference(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG));
   std::span<const std::int64_t> workspace = data->Integers(CUDNN_ATTR_VARIANT_PACK_WORKSPACE);
   if (engine.workspace > 0 && (workspace.empty() || workspace.front() == 0)) return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
-  return Run(engine.name, *library);
+  return Run(engine.name, *library, engine.time);
 }
 
 #if EBBTIDE_CUDA_GENERATION >= 13

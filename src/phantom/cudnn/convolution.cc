@@ -57,6 +57,7 @@ Engines EnginesOf(ConvolutionPass pass, const void* input, const void* filter, c
   auto allowed = std::find_if(engines.begin(), engines.end(), [&](const ConvolutionEngine& engine) {
     return problem.allows_tf32 || *type != ConvolutionType::kFloat32 || !engine.uses_tensor_cores;
   });
+  for (ConvolutionEngine& engine : engines) engine.time = TimeOfConvolution(problem);
   return {.status = CUDNN_STATUS_SUCCESS,
           .best = allowed == engines.end() ? engines.back() : *allowed,
           .least = engines.back()};
@@ -98,7 +99,7 @@ cudnnStatus_t Compute(const char* name, const Library& library, const Engines& e
   std::size_t needed = 0;
   cudnnStatus_t status = Size(engines, best, least, asked, &needed);
   if (status != CUDNN_STATUS_SUCCESS) return status;
-  return given < needed ? CUDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT : Run(name, library);
+  return given < needed ? CUDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT : Run(name, library, engines.best.time);
 }
 
 constexpr auto kForwardBest = CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM;

@@ -68,7 +68,9 @@ std::vector<ConvolutionEngine> OfConvolution(const Descriptor& operation, const 
   problem.output = Spatial(out);
   problem.stride.assign(stride.begin(), stride.end());
   problem.dilation.assign(dilation.begin(), dilation.end());
-  return ConvolutionEngines(problem, Profile());
+  std::vector<ConvolutionEngine> engines = ConvolutionEngines(problem, Profile());
+  for (ConvolutionEngine& engine : engines) engine.time = TimeOfConvolution(problem);
+  return engines;
 }
 
 }  // namespace

@@ -26,8 +26,10 @@ cudnnStatus_t Refuse(const std::string& what);
 
 Bytes ItemSize(cudnnDataType_t type);  // 0: not a type of whole bytes
 
-// A kernel on the library's stream.
-inline cudnnStatus_t Run(const char* name, const Library& library) { return FromCode(Launch(name, library.stream)); }
+// A kernel on the library's stream, of that virtual time where it is known (not < 0).
+inline cudnnStatus_t Run(const char* name, const Library& library, Nanos duration = -1) {
+  return FromCode(Launch(name, library.stream, duration));
+}
 
 }  // namespace ebbtide::phantom
 
