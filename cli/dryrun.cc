@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -28,6 +29,9 @@ namespace ebbtide::cli {
 namespace {
 
 namespace fs = std::filesystem;
+
+// How long processes that the program left behind have for writing their records.
+constexpr std::chrono::milliseconds kPatience{3000};
 
 struct DryrunFlags {
   OutputFlags output;
@@ -89,6 +93,7 @@ void SetUp(const DryrunFlags& flags, const Phantom& phantom, int generation, con
   environment.Set("EBBTIDE_PHANTOM_OUTPUT", folder);
   environment.Set("EBBTIDE_PHANTOM_SHARED", shared);
   environment.Set("EBBTIDE_PHANTOM_SEED", fmt::format("{}", flags.output.seed));
+  environment.Set("EBBTIDE_PHANTOM_TIMES", "model");
   if (!flags.check.empty()) environment.Set("EBBTIDE_PHANTOM_CHECK", flags.check);
   if (!flags.fail.empty()) environment.Set("EBBTIDE_PHANTOM_FAIL", flags.fail);
   if (!flags.log.empty()) environment.Set("EBBTIDE_PHANTOM_LOG", Absolute(flags.log));
@@ -104,6 +109,7 @@ void SetUp(const DryrunFlags& flags, const Phantom& phantom, int generation, con
 
   environment.Set("EBBTIDE_DRYRUN", folder);
   environment.Set("EBBTIDE_DRYRUN_ASSUME", ParseAssume(flags.assume).value_or(""));
+  environment.Set("EBBTIDE_DRYRUN_SITE", phantom.site);
   if (flags.stop_after_steps > 0) {
     environment.Set("EBBTIDE_DRYRUN_STOP", fmt::format("{}", flags.stop_after_steps));
   }
@@ -122,7 +128,7 @@ Status WriteFiles(const DryrunFlags& flags, const report::Dryrun& run, const Tem
       EBB_RETURN_IF_ERROR(WriteFile(file, report::Print(report::DryrunJson(run))));
     } else if (file.ends_with(".txt")) {
       EBB_RETURN_IF_ERROR(WriteFile(file, report::DryrunText(run, kTextFile)));
-    } else if (main == nullptr || !main->timeline) {
+    } else if (!run.observed() || main == nullptr || !main->timeline) {
       Note(flags.output, fmt::format("-o {}: not written: no process recorded its memory", file));
       continue;
     } else if (file.ends_with(".html")) {
@@ -143,10 +149,10 @@ Result<int> RunDryrun(const DryrunFlags& flags, const std::vector<std::string>& 
   EBB_ASSIGN_OR_RETURN(const DeviceProfile profile, FindProfile(flags.gpu));
   const auto program = FindProgram(command[0]);
   if (!program) return Fail("{}: no such program", command[0]);
+  const int generation = flags.cuda != 0 ? flags.cuda : GenerationOf(*program);  // an interrupt here leaves no folder
   EBB_ASSIGN_OR_RETURN(const TemporaryFolder folder, TemporaryFolder::Make());
   EBB_ASSIGN_OR_RETURN(const Phantom phantom, FindPhantom(folder.path()));
 
-  const int generation = flags.cuda != 0 ? flags.cuda : GenerationOf(*program);
   if (!phantom.preloads.contains(generation)) return Fail("this build has no phantom GPU for CUDA {}", generation);
   Remark(flags.output, fmt::format("{} on {}, CUDA {}", *program, profile.name, generation));
   const std::string shared = fmt::format("dryrun-{}", getpid());
@@ -155,8 +161,10 @@ Result<int> RunDryrun(const DryrunFlags& flags, const std::vector<std::string>& 
 
   std::vector<std::string> words = command;
   words[0] = *program;
+  AdoptOrphans();
   const Result<int> code =
       RunProcess(words, environment, flags.output.json ? ChildOutput::kToErrors : ChildOutput::kKeep);
+  WaitForOrphans(kPatience);
   shm_unlink(("/ebbtide-phantom-" + shared).c_str());  // left behind where a process was killed
   if (!code) return tl::unexpected<Error>(code.error());
 
@@ -166,7 +174,8 @@ Result<int> RunDryrun(const DryrunFlags& flags, const std::vector<std::string>& 
                      .product = profile.product,
                      .capacity = profile.memory,
                      .cuda = generation,
-                     .processes = report::ReadProcesses(folder.path())};
+                     .processes = report::ReadProcesses(folder.path()),
+                     .lost = report::LostProcesses(folder.path())};
   EBB_RETURN_IF_ERROR(WriteFiles(flags, run, folder));
   if (flags.output.json) {
     const std::string text = report::Print(report::DryrunJson(run));

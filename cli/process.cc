@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <spawn.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,6 +16,7 @@
 #include <filesystem>
 #include <string_view>
 #include <system_error>
+#include <thread>
 
 extern char** environ;
 
@@ -139,6 +141,20 @@ Result<int> RunProcess(const std::vector<std::string>& words, const Environment&
   }
   if (failure != 0) return Fail("{}: cannot be run: {}", words[0], std::strerror(failure));
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+void AdoptOrphans() { prctl(PR_SET_CHILD_SUBREAPER, 1); }
+
+void WaitForOrphans(std::chrono::milliseconds patience) {
+  constexpr std::chrono::milliseconds kPause{5};
+  const auto end = std::chrono::steady_clock::now() + patience;
+  for (;;) {
+    const pid_t ended = waitpid(-1, nullptr, WNOHANG);
+    if (ended < 0 && errno != EINTR) return;  // there are none
+    if (ended > 0) continue;
+    if (std::chrono::steady_clock::now() >= end) return;
+    std::this_thread::sleep_for(kPause);
+  }
 }
 
 std::optional<std::string> OutputOf(const std::vector<std::string>& words, const Environment& environment) {

@@ -1,6 +1,7 @@
 // Programs that we start on the user's behalf.
 #pragma once
 
+#include <chrono>
 #include <map>
 #include <optional>
 #include <string>
@@ -35,6 +36,11 @@ class Environment {
 // the keyboard is the child's to handle, as the terminal sends it to both; signals that somebody sends to us are passed
 // on.
 Result<int> RunProcess(const std::vector<std::string>& words, const Environment& environment, ChildOutput output);
+
+// From now on, processes that our children leave behind are ours to wait for.
+void AdoptOrphans();
+// Returns when no child of ours is left, or after `patience`.
+void WaitForOrphans(std::chrono::milliseconds patience);
 
 // What words[0] prints, up to 64 KiB of it; nullopt where it cannot be run or fails. Its errors are dropped.
 std::optional<std::string> OutputOf(const std::vector<std::string>& words, const Environment& environment);

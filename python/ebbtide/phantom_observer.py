@@ -65,6 +65,14 @@ class Values:
         return json.loads(self._library.ebbtide_values_report().decode(errors="replace"))
 
 
+def start_timing():
+    """Has PyTorch's operators take the time that is modelled for them. False: the phantom models none.
+
+    Raises ObserverError as `start`.
+    """
+    return ctypes.CDLL(str(_find(_Torch()))).ebbtide_observer_time() == 0
+
+
 def _heed_queries(torch):
     """What the program itself asks about orders what it does next; what allocators ask about does not."""
     phantom = ctypes.CDLL(None)

@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
+#include <string_view>
 #include <system_error>
 
 #include "base/file.h"
@@ -66,6 +68,8 @@ TorchFigures ReadTorch(const Json& object, int pid) {
   figures.retries = Int(object, "retries");
   figures.stopped = object.value("stopped", Json(false)) == Json(true);
   figures.notes = Texts(object, "notes");
+  figures.step_time = MaybeInt(object, "step_time_ns");
+  figures.guessed_launches = Int(object, "guessed_launches");
   if (const auto assumed = object.find("assumptions"); assumed != object.end() && assumed->is_array()) {
     for (const Json& item : *assumed) {
       if (!item.is_object()) continue;
@@ -176,16 +180,20 @@ const DryrunProcess* Dryrun::main() const {
   return best;
 }
 
+bool Dryrun::observed() const {
+  return lost.empty() && std::all_of(processes.begin(), processes.end(), [](const DryrunProcess& process) {
+           return process.torch.has_value() || process.peak == 0;  // asked for something, and took nothing
+         });
+}
+
 Bytes Dryrun::peak_reserved() const {
   const DryrunProcess* process = main();
-  if (process == nullptr) return 0;
-  return process->torch ? process->torch->peak_reserved : std::max<Bytes>(0, process->peak - process->context);
+  return process != nullptr && process->torch ? process->torch->peak_reserved : 0;
 }
 
 Bytes Dryrun::peak_allocated() const {
   const DryrunProcess* process = main();
-  if (process == nullptr) return 0;
-  return process->torch ? process->torch->peak_allocated : std::max<Bytes>(0, process->peak - process->context);
+  return process != nullptr && process->torch ? process->torch->peak_allocated : 0;
 }
 
 Bytes Dryrun::loaded_code() const {
@@ -230,6 +238,27 @@ std::vector<DryrunProcess> ReadProcesses(const std::string& folder) {
   return processes;
 }
 
+std::vector<int> LostProcesses(const std::string& folder) {
+  constexpr std::string_view kSuffix = ".begun";
+  std::vector<int> lost;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    std::string name = entry.path().filename().string();
+    if (!name.ends_with(kSuffix)) continue;
+    name.resize(name.size() - kSuffix.size());
+    std::error_code missing;
+    if (!fs::exists(folder + "/" + name + ".json", missing)) lost.push_back(std::atoi(name.c_str()));
+  }
+  std::sort(lost.begin(), lost.end());
+  return lost;
+}
+
+std::string OwnLine(const std::vector<std::string>& stack) {
+  const auto own =
+      std::find_if(stack.rbegin(), stack.rend(), [](const std::string& frame) { return !frame.starts_with("torch/"); });
+  return own != stack.rend() ? *own : stack.empty() ? "" : stack.back();
+}
+
 std::string PlaceOf(std::optional<std::int64_t> step, const std::string& line) {
   if (!step) return line;
   return fmt::format("step {}{}{}", *step, line.empty() ? "" : ", ", line);
@@ -250,9 +279,10 @@ MemoryTimeline DryrunTimeline(const Dryrun& run) {
   timeline.reserved_place = PlaceOf(main.torch->peak_step, main.torch->peak_line);
   timeline.allocated_place = PlaceOf(main.torch->allocated_step, main.torch->allocated_line);
   for (const DryrunOom& oom : main.torch->oom_list) {
-    timeline.failures.push_back(fmt::format(
-        "{} asked for, {} of {} free{}{}", FormatBytes(oom.requested), FormatBytes(oom.free), FormatBytes(oom.capacity),
-        oom.stack.empty() ? "" : ", at ", oom.stack.empty() ? "" : oom.stack.back()));
+    const std::string line = OwnLine(oom.stack);
+    timeline.failures.push_back(fmt::format("{} asked for, {} of {} free{}{}", FormatBytes(oom.requested),
+                                            FormatBytes(oom.free), FormatBytes(oom.capacity),
+                                            line.empty() ? "" : ", at ", line));
   }
   timeline.notes.insert(timeline.notes.end(), main.torch->notes.begin(), main.torch->notes.end());
   return timeline;
@@ -265,16 +295,22 @@ Json DryrunJson(const Dryrun& run) {
   out["program"] = run.command;
   out["exit_code"] = run.exit_code;
   out["oom"] = run.oom();
-  out["peak_reserved_bytes"] = run.peak_reserved();
-  out["peak_allocated_bytes"] = run.peak_allocated();
-  out["total_bytes"] = run.total();
-  out["context_bytes"] = main != nullptr ? main->context : 0;
-  out["loaded_code_bytes"] = run.loaded_code();
+  const bool observed = run.observed();
+  const auto figure = [&](std::int64_t value) { return observed ? Json(value) : Json(nullptr); };
+  out["observed"] = observed;
+  out["lost_processes"] = run.lost;
+  out["steps"] = figure(torch != nullptr ? torch->steps : 0);
+  out["peak_reserved_bytes"] = figure(run.peak_reserved());
+  out["peak_allocated_bytes"] = figure(run.peak_allocated());
+  out["total_bytes"] = figure(run.total());
+  out["step_time_ns"] = observed && torch != nullptr && torch->step_time ? Json(*torch->step_time) : Json(nullptr);
+  out["guessed_launches"] = figure(torch != nullptr ? torch->guessed_launches : 0);
+  out["context_bytes"] = figure(main != nullptr ? main->context : 0);
+  out["loaded_code_bytes"] = figure(run.loaded_code());
   out["gpu"] = run.gpu;
   out["capacity_bytes"] = run.capacity;
   out["cuda"] = run.cuda;
   out["torch"] = torch != nullptr ? Json(torch->version) : Json(nullptr);
-  out["steps"] = torch != nullptr ? torch->steps : 0;
   out["stopped_after_steps"] = torch != nullptr && torch->stopped;
   const auto step = [&](const auto& value) { return value ? Json(*value) : Json(nullptr); };
   const auto line = [&](const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); };
@@ -283,7 +319,7 @@ Json DryrunJson(const Dryrun& run) {
   out["peak_line"] = line(figures.peak_line);
   out["peak_allocated_step"] = step(figures.allocated_step);
   out["peak_allocated_line"] = line(figures.allocated_line);
-  if (main != nullptr && main->timeline) {
+  if (observed && main != nullptr && main->timeline) {
     const auto peak = SampleTimeline(*main->timeline, 1);
     Json breakdown = Json::object();
     for (std::size_t i = 0; i < kMemoryCategories && !peak.empty(); ++i) {

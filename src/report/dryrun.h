@@ -45,6 +45,8 @@ struct TorchFigures {
   std::vector<std::string> notes;             // what could not be found out, and why
   std::vector<DryrunOom> oom_list;            // the first few
   std::vector<DryrunAssumption> assumptions;  // in the order in which they were met
+  std::optional<Nanos> step_time;             // what the GPU works for one step, by the models of src/device
+  std::int64_t guessed_launches = 0;          // kernels that were timed by their number of threads alone
 };
 
 // One process that used the device.
@@ -70,9 +72,13 @@ struct Dryrun {
   Bytes capacity = 0;
   int cuda = 0;                          // generation
   std::vector<DryrunProcess> processes;  // in the order of their ids
+  std::vector<int> lost;                 // processes that used the device and left no record: killed, or still running
 
   // The process whose figures stand for the whole: the one that reserved most. Null where none used the device.
   const DryrunProcess* main() const;
+  // Whether the figures are those of the program: its torch was watched to the end, or the device was never used.
+  // Where it is false there are none.
+  bool observed() const;
   Bytes peak_reserved() const;
   Bytes peak_allocated() const;
   Bytes loaded_code() const;  // of kernels and library handles, by rule (device/runtime.h): the phantom has no code
@@ -84,6 +90,10 @@ struct Dryrun {
 // Reads what the processes left in `folder`: <pid>.json of the phantom, <pid>.torch.json and <pid>.timeline.json of the
 // Python module. Files that cannot be read are left out, as their process may have been killed while it wrote.
 std::vector<DryrunProcess> ReadProcesses(const std::string& folder);
+// Those that wrote <pid>.begun when they took the device, and no <pid>.json at their end.
+std::vector<int> LostProcesses(const std::string& folder);
+// The innermost frame that is not torch's own; the innermost one where all are; empty where there is none.
+std::string OwnLine(const std::vector<std::string>& stack);
 
 // "step 2, train.py:31", or the part of it that is known.
 std::string PlaceOf(std::optional<std::int64_t> step, const std::string& line);

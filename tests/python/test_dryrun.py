@@ -67,7 +67,7 @@ def test_standard_streams_are_untouched():
 def test_the_summary_is_no_part_of_standard_output():
     done = dryrun("--", "echo", "data")
     assert done.stdout == "data\n"
-    assert "no process used the GPU" in done.stderr
+    assert "the GPU was never used" in done.stderr
 
 
 def test_with_json_the_program_s_output_goes_to_standard_error():

@@ -33,22 +33,25 @@ def _use_libraries_of_torch():
 
 
 class _OnImport:
-    """A finder that sees torch go by: once it is loaded, the watch begins."""
+    """A finder that sees torch go by. It stays: asking for torch's spec, as many packages do, is no import of it."""
 
     def find_spec(self, name, path=None, target=None):
         if name != "torch" or path is not None:
             return None
-        sys.meta_path.remove(self)
         for finder in sys.meta_path:
+            if finder is self or not hasattr(finder, "find_spec"):
+                continue
             spec = finder.find_spec(name, path, target)
             if spec is not None:
-                if spec.loader is not None and hasattr(spec.loader, "exec_module"):
+                if hasattr(spec.loader, "exec_module") and not isinstance(spec.loader, _Loader):
                     spec.loader = _Loader(spec.loader)
                 return spec
         return None
 
 
 class _Loader:
+    """Torch's own loader; once it has run, the watch begins."""
+
     def __init__(self, loader):
         self._loader = loader
 
@@ -61,18 +64,14 @@ class _Loader:
     def exec_module(self, module):
         module.__loader__ = module.__spec__.loader = self._loader
         self._loader.exec_module(module)
-        try:
-            _begin(module)
-        except Exception as error:
-            print(f"ebbtide: cannot watch torch {module.__version__}: {error!r}", file=sys.stderr)
+        _begin(module)
 
 
 def _begin(torch):
-    spec = importlib.machinery.PathFinder.find_spec("_ebbtide_dryrun", [_HERE])
-    package = importlib.util.module_from_spec(spec)
-    sys.modules["_ebbtide_dryrun"] = package
-    spec.loader.exec_module(package)
-    package.begin(torch, os.environ)
+    spec = importlib.util.spec_from_file_location("_ebbtide_attach", os.path.join(_HERE, "attach.py"))
+    attach = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(attach)
+    attach.begin(torch)
 
 
 def _run_hidden_sitecustomize():

@@ -33,6 +33,12 @@ std::string Share(Bytes bytes, Bytes of) {
   return of > 0 ? fmt::format("{:.1f} %", 100.0 * static_cast<double>(bytes) / static_cast<double>(of)) : "";
 }
 
+std::string Names(const std::vector<int>& numbers) {
+  std::string text;
+  for (const int number : numbers) text += fmt::format("{}{}", text.empty() ? "" : ", ", number);
+  return text;
+}
+
 std::string Plural(std::int64_t count, std::string_view noun) {
   return fmt::format("{} {}{}", WithSeparators(count), noun, count == 1 ? "" : "s");
 }
@@ -76,6 +82,15 @@ std::string Figures(const Dryrun& run, const DryrunProcess& main, const Terminal
              terminal);
   if (main.torch) {
     out += Figure("steps", WithSeparators(main.torch->steps) + (main.torch->stopped ? ", then stopped" : ""), terminal);
+    if (main.torch->step_time) {
+      out += Figure(
+          "step time",
+          fmt::format("{}, predicted: of the GPU alone{}", FormatTime(*main.torch->step_time),
+                      main.torch->guessed_launches > 0 ? fmt::format("; {} timed by their size alone",
+                                                                     Plural(main.torch->guessed_launches, "kernel"))
+                                                       : ""),
+          terminal);
+    }
     if (const std::int64_t served = main.torch->retries - main.torch->ooms; served > 0) {
       out += Figure("", Plural(served, "request") + " went through only after the cache was emptied", terminal);
     }
@@ -228,6 +243,29 @@ std::string AtThePeak(const MemoryTimeline& timeline, const Terminal& terminal) 
   return out;
 }
 
+// What stands in place of the figures.
+std::string NotObserved(const Dryrun& run, const Terminal& terminal) {
+  std::string out;
+  if (!run.lost.empty()) {
+    out +=
+        Figure("not observed",
+               fmt::format("the record is lost: process {} used the GPU, and was killed before it could write what it "
+                           "took (or still runs)",
+                           Names(run.lost)),
+               terminal);
+  }
+  for (const DryrunProcess& process : run.processes) {
+    if (process.torch) continue;
+    out += Figure(
+        out.empty() ? "not observed" : "",
+        process.end == "signal"
+            ? fmt::format("process {} used the GPU, and a signal ended it before torch could be asked", process.pid)
+            : fmt::format("process {} used the GPU, and no torch could be watched in it", process.pid),
+        terminal);
+  }
+  return out + Warnings(run, terminal);
+}
+
 std::string Processes(const Dryrun& run, const Terminal& terminal) {
   if (run.processes.size() < 2) return "";
   Table table({{.title = "process", .align = Align::kRight},
@@ -251,7 +289,8 @@ std::string DryrunText(const Dryrun& run, const Terminal& terminal) {
       "\n" + Paint(Style::kBold, Shorten(Printable(words), terminal.width - 20, terminal.unicode), terminal) + "  " +
       Paint(Style::kDim, fmt::format("phantom {}, exit {}", run.gpu, run.exit_code), terminal) + "\n\n";
   const DryrunProcess* main = run.main();
-  if (main == nullptr) return out + "no process used the GPU\n";
+  if (!run.observed()) return out + Ooms(run, terminal) + NotObserved(run, terminal) + Processes(run, terminal);
+  if (main == nullptr) return out + "the GPU was never used\n";
   out += Ooms(run, terminal) + Figures(run, *main, terminal) + Warnings(run, terminal);
   if (main->timeline) out += Plotted(*main->timeline, terminal) + AtThePeak(*main->timeline, terminal);
   return out + Processes(run, terminal) + Assumptions(run, terminal) + Races(run, terminal);

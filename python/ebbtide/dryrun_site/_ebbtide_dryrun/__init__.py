@@ -7,8 +7,11 @@ from . import ends
 from .watch import Watch
 
 
-def begin(torch, variables):
-    """Called once, when torch has been imported. Does not touch CUDA: a program may fork before it does."""
+def begin(torch, variables, late=False):
+    """Called once, when torch has been imported. Does not touch CUDA: a program may fork before it does.
+
+    `late`: the program has run for a while, and may have modules already.
+    """
     watch = Watch(
         torch,
         folder=variables["EBBTIDE_DRYRUN"],
@@ -18,4 +21,4 @@ def begin(torch, variables):
         assume=variables.get("EBBTIDE_DRYRUN_ASSUME") or "",
     )
     ends.call_at_the_end(watch.finish, watch.reset)
-    watch.attach()
+    watch.attach(late)

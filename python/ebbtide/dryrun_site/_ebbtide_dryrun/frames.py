@@ -9,6 +9,9 @@ _OURS = os.path.dirname(os.path.abspath(__file__))
 _TORCH = os.sep + os.path.join("site-packages", "torch") + os.sep
 _LIBRARY = sysconfig.get_paths().get("stdlib", "") + os.sep
 _MOST = 40
+# What python -c, python - and IPython call the program they are given. Generated code of dataclasses is "<string>" too, but
+# allocates nothing.
+_TYPED = ("<string>", "<stdin>", "<ipython-input")
 
 
 def one_line(error):
@@ -17,7 +20,9 @@ def one_line(error):
 
 def is_inner(path):
     """Of torch itself or of Python: not what a reader of the report looks for."""
-    if path.startswith("<") or path.startswith(_OURS):
+    if path.startswith("<"):
+        return not path.startswith(_TYPED)
+    if path.startswith(_OURS):
         return True
     if _TORCH in path:
         return True
@@ -25,7 +30,9 @@ def is_inner(path):
 
 
 def short(path):
-    """From the package on for what is installed, else from the working folder if it is below."""
+    """From the package on for what is installed, else from the working folder if it is below; cells by their number."""
+    if os.path.basename(os.path.dirname(path)).startswith("ipykernel_"):
+        return _cell(path)
     _, installed, rest = path.rpartition(os.sep + "site-packages" + os.sep)
     if installed:
         return rest
@@ -40,6 +47,14 @@ def short_line(text):
     """Of "/path/to/file.py:12", and anything else as it is."""
     path, colon, line = text.rpartition(":")
     return f"{short(path)}:{line}" if colon and line.isdigit() and os.path.isabs(path) else text
+
+
+def _cell(path):
+    try:
+        number = sys.modules["IPython"].get_ipython().compile._filename_map[path]
+    except (KeyError, AttributeError):
+        return os.path.basename(path)
+    return f"cell {number}"
 
 
 def place(path, line, function):

@@ -1,5 +1,6 @@
 """Whose the memory is: which addresses hold parameters, buffers, gradients and optimizer state at a moment."""
 
+import gc
 import weakref
 
 
@@ -7,6 +8,7 @@ class Owners:
     def __init__(self, torch):
         self.torch = torch
         self.modules = {}  # id: weak reference, of modules with parameters, buffers or children
+        self.leaves = {}  # id: weak reference, of tensors that gradients are accumulated into
         self.looks = []  # (allocations so far, {address of a storage: (category, name)})
         self.names = {}  # id of a parameter or buffer: its name
         self.names_of = -1  # modules that `names` was made from
@@ -14,15 +16,30 @@ class Owners:
     def reset(self):
         self.looks = []
 
-    def attach(self):
+    def attach(self, late=False):
         from torch.nn.modules import module
 
+        for thing in gc.get_objects() if late else ():
+            if issubclass(type(thing), module.Module):
+                self.modules.setdefault(id(thing), weakref.ref(thing))
+
+        self._watch_copies(module.Module)
         module.register_module_parameter_registration_hook(self._on_registration)
         module.register_module_buffer_registration_hook(self._on_registration)
         module.register_module_module_registration_hook(self._on_registration)
 
     def _on_registration(self, module, name, value):
         self.modules.setdefault(id(module), weakref.ref(module))
+
+    def _watch_copies(self, module_class):
+        """A copy (of an average of the weights, say) or a module from a file is made without registering anything."""
+        original = module_class.__setstate__
+
+        def set_state(module, state):
+            original(module, state)
+            self.modules.setdefault(id(module), weakref.ref(module))
+
+        module_class.__setstate__ = set_state
 
     _on_registration._torchdynamo_disable = True  # type: ignore[attr-defined]
 
@@ -38,6 +55,8 @@ class Owners:
                 self._add_parameter(found, parameter, self.names.get(id(parameter), name))
         if optimizer is not None:
             self._add_optimizer(found, optimizer)
+        for leaf in self.live_leaves():
+            self._add_parameter(found, leaf, self.names.get(id(leaf), ""))
         self.looks.append((now, found))
 
     def _add_parameter(self, found, parameter, name):
@@ -45,26 +64,62 @@ class Owners:
             return
         self._add(found, parameter, "Parameter", name)
         self._add(found, parameter.grad, "Gradient", name)
+        # What a parameter carries with it, as quantized ones do (quant_state.absmax).
+        for key, value in list(getattr(parameter, "__dict__", {}).items()):
+            self._add_all(found, value, "Parameter", f"{name}.{key}")
 
     def _add_optimizer(self, found, optimizer):
         for group in optimizer.param_groups:
             for parameter in group["params"]:
-                name = self.names.get(id(parameter), "")
-                self._add_parameter(found, parameter, name)
-                state = optimizer.state.get(parameter) if hasattr(optimizer.state, "get") else None
-                for key, value in state.items() if isinstance(state, dict) else ():
-                    self._add(found, value, "Optstate", f"{name}.{key}" if name else str(key))
+                self._add_parameter(found, parameter, self.names.get(id(parameter), ""))
+        for key, state in list(optimizer.state.items()):
+            name = self.names.get(id(key), "")
+            for inner, value in state.items() if isinstance(state, dict) else ():
+                self._add_all(found, value, "Optstate", f"{name}.{inner}" if name else str(inner))
+
+    def _add_all(self, found, value, category, name, depth=3):
+        """All tensors in a value: in lists and dictionaries, and in plain objects."""
+        if isinstance(value, self.torch.Tensor):
+            self._add(found, value, category, name)
+        elif depth == 0 or value is None or isinstance(value, (int, float, str, bytes, type)):
+            return
+        elif isinstance(value, dict):
+            for key, inner in list(value.items()):
+                self._add_all(found, inner, category, f"{name}.{key}", depth - 1)
+        elif isinstance(value, (list, tuple)):
+            for index, inner in enumerate(value):
+                self._add_all(found, inner, category, f"{name}.{index}", depth - 1)
+        elif isinstance(getattr(value, "__dict__", None), dict) and not callable(value):
+            for key, inner in list(vars(value).items()):
+                self._add_all(found, inner, category, f"{name}.{key}", depth - 1)
 
     def _add(self, found, tensor, category, name):
-        torch = self.torch
-        if not isinstance(tensor, torch.Tensor) or not tensor.is_cuda:
+        if not isinstance(tensor, self.torch.Tensor):
             return
+        for part in self._parts(tensor):
+            try:
+                address = part.untyped_storage().data_ptr() if part.is_cuda else 0
+            except (RuntimeError, NotImplementedError):  # subclasses without a storage of their own
+                continue
+            if address:
+                found.setdefault(address, (category, name))
+
+    def _parts(self, tensor, depth=4):
+        """The plain tensors that a subclass is made of (DTensor, quantized ones); a plain one is its own only part."""
+        flatten = getattr(tensor, "__tensor_flatten__", None)
+        if flatten is None or depth == 0 or type(tensor) in (self.torch.Tensor, self.torch.nn.Parameter):
+            return [tensor]
         try:
-            address = tensor.untyped_storage().data_ptr()
-        except (RuntimeError, NotImplementedError):  # subclasses without a storage of their own
-            return
-        if address:
-            found.setdefault(address, (category, name))
+            inner = [getattr(tensor, name) for name in flatten()[0]]
+        except Exception:
+            return [tensor]
+        return [part for one in inner if isinstance(one, self.torch.Tensor) for part in self._parts(one, depth - 1)]
+
+    def add_leaf(self, tensor):
+        self.leaves.setdefault(id(tensor), weakref.ref(tensor))
+
+    def live_leaves(self):
+        return [tensor for tensor in (reference() for reference in list(self.leaves.values())) if tensor is not None]
 
     def _alive(self):
         for key, reference in list(self.modules.items()):

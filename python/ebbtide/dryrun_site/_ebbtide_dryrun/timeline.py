@@ -10,6 +10,31 @@ _FRAMES_KEPT = 8
 _NAMELESS = {"<module>", "forward", "_call_impl", "_wrapped_call_impl", "wrapper", "inner", "decorate_context", "fn"}
 
 
+# Memory of torch.distributed that no tensor of Python's holds: the file and function that asked for it, what it is, its
+# name, and how many frames may lie within.
+_DISTRIBUTED = [
+    ("nn/parallel/distributed.py", "_ddp_init_helper", "Gradient", "bucket", 1),
+    ("nn/parallel/distributed.py", "_pre_forward", "Gradient", "bucket", 1),
+    ("_fully_shard/_fsdp_collectives.py", "foreach_all_gather", "Parameter", "all-gather", 8),
+    ("_fully_shard/_fsdp_param.py", "init_all_gather_outputs", "Parameter", "unsharded", 8),
+    ("_fully_shard/_fsdp_param.py", "alloc_all_gather_outputs", "Parameter", "unsharded", 8),
+    ("_fully_shard/_fsdp_collectives.py", "foreach_reduce", "Gradient", "reduce-scatter", 8),
+    ("fsdp/_flat_param.py", "_alloc_padded_unsharded_flat_param", "Parameter", "unsharded", 8),
+    ("fsdp/_flat_param.py", "unshard", "Parameter", "unsharded", 8),
+    ("fsdp/_runtime_utils.py", "_reduce_grad", "Gradient", "reduce-scatter", 8),
+]
+
+
+def _distributed_owner(frames_):
+    for depth, frame in enumerate(frames_[:8]):
+        if "distributed" not in frame["filename"]:
+            continue
+        for file, function, category, name, within in _DISTRIBUTED:
+            if depth < within and frame["name"] == function and frame["filename"].endswith(file):
+                return category, name
+    return None
+
+
 class _Allocation:
     __slots__ = ("begin", "end", "bytes", "frames", "owner", "number", "category")
 
@@ -113,6 +138,9 @@ class History:
         begins_of_backward = [self._event(span[1]) for span in phases if span[0] == "backward"]
         steps = [self._event(span[1]) for span in self.spans if span[0] == "step"]
         next_phase, next_backward, next_step = 0, 0, 0
+        for allocation in self.allocations:
+            if allocation.owner is None:
+                allocation.owner = _distributed_owner(allocation.frames)
         for allocation in sorted((a for a in self.allocations if a.number >= 0), key=lambda a: a.number):
             while next_phase < len(phases) and phases[next_phase][2] <= allocation.number:
                 next_phase += 1
@@ -153,7 +181,8 @@ class History:
 
     def _name(self, allocation):
         if allocation.owner and allocation.owner[1]:
-            return allocation.owner[1] + (".grad" if allocation.owner[0] == "Gradient" else "")
+            name = allocation.owner[1]
+            return name + (".grad" if allocation.owner[0] == "Gradient" and name not in ("bucket", "reduce-scatter") else "")
         for frame in allocation.frames:  # torch's own function that the program called, as "conv2d"
             if not frames.is_inner(frame["filename"]):
                 return None

@@ -7,6 +7,8 @@ import sys
 import threading
 
 from . import ends, frames, timeline, values
+from .by_hand import ByHand
+from .clock import Clock
 from .owners import Owners
 
 MOST_EVENTS = 400_000  # of the allocator's history; the part with the peak is kept
@@ -48,10 +50,12 @@ class Watch:
         self.notes = []
         self.stopped = False
         self.owners.reset()
+        self.clock = Clock()
+        self.by_hand = ByHand(self.owners)
 
     # ---- Begin
 
-    def attach(self):
+    def attach(self, late=False):
         torch = self.torch
         torch.cuda._lazy_call(self._guarded(self._on_cuda))
         from torch.optim import optimizer
@@ -61,7 +65,7 @@ class Watch:
         self._stand_before(torch._C, "_cuda_resetPeakMemoryStats", self._note_peak)
         self._stand_before(torch._C, "_cuda_resetAccumulatedMemoryStats", self._note_counts)
         self._span_around(torch.autograd, "_engine_run_backward", "backward")
-        self.owners.attach()
+        self.owners.attach(late)
 
     def _on_cuda(self):
         """The device has come up in this process."""
@@ -74,6 +78,7 @@ class Watch:
             self.notes.append(f"memory over time was not recorded: {frames.one_line(error)}")
         ends.call_on_sigterm(self.finish)
         self.values.attach()
+        self.clock.start(self.notes)
         if self.check == "race":
             self._declare_accesses()
 
@@ -117,15 +122,21 @@ class Watch:
         if original is None:
             return
         count = self._guarded(self._count)
+        begins, ended = self._guarded(self._backward_begins), self._guarded(self._backward_has_ended)
 
         def wrapper(*arguments, **keywords):
             begin = count()
             line = frames.caller(sys._getframe(1)) if begin is not None else None
+            if begin is not None:
+                begins(line, arguments)
+                if self.stop_after and self.steps >= self.stop_after:
+                    self._stop()
             try:
                 return original(*arguments, **keywords)
             finally:
                 if begin is not None:
                     self.spans.append((phase, begin, count(), line))
+                    ended(line)
 
         wrapper._torchdynamo_disable = True
         setattr(owner, name, wrapper)
@@ -179,11 +190,15 @@ class Watch:
     _after_step._torchdynamo_disable = True  # type: ignore[attr-defined]
 
     def _step_has_ended(self, optimizer):
+        if not self.steps_of and self.steps:  # counted by hand before the program came to its optimizer
+            self.steps_of[None] = self.steps
         stats = self._stats()
         grew = self._note_peak(stats)
         # Several optimizers that each update once are one step, as in adversarial training.
         self.steps_of[id(optimizer)] = self.steps_of.get(id(optimizer), 0) + 1
-        self.steps = max(self.steps, self.steps_of[id(optimizer)])
+        if self.steps_of[id(optimizer)] > self.steps:
+            self.steps += 1
+            self.clock.step_has_ended()
         now = self._count(stats)
         if now is None:
             return
@@ -193,6 +208,30 @@ class Watch:
         self.spans.append(("step", now, now, str(self.steps)))
         if grew or self.steps <= OWNERS_EVERY_STEP:
             self.owners.look(now, optimizer)
+        self._keep_peak(now)
+
+    # ---- Steps of programs without an optimizer
+
+    def _backward_begins(self, line, arguments):
+        if self.steps_of:
+            return
+        if self.by_hand.is_next_step(line):
+            self._step_by_hand()
+        self.by_hand.look_for_parameters(arguments[0] if arguments and isinstance(arguments[0], (tuple, list)) else ())
+
+    def _backward_has_ended(self, line):
+        if not self.steps_of:
+            self.by_hand.backward_has_ended(line, self._count())
+
+    def _step_by_hand(self):
+        """The step ended somewhere between two passes of backward; told by the allocations behind the first."""
+        self._note_peak()
+        self.steps += 1
+        self.clock.step_has_ended()
+        now = self.by_hand.ended_at
+        self.spans.append(("step", now, now, str(self.steps)))
+        if self.steps <= OWNERS_EVERY_STEP:
+            self.owners.look(self._count(), None)
         self._keep_peak(now)
 
     def _keep_peak(self, now):
@@ -237,6 +276,8 @@ class Watch:
 
     def _write(self):
         stats = self._stats()
+        if not self.steps_of and self.by_hand.ended_at is not None:  # the last pass of backward is part of a step too
+            self._step_by_hand()
         self._note_peak(stats)
         result = {
             "format": "ebbtide.torch",
@@ -249,6 +290,8 @@ class Watch:
             "ooms": stats.get("num_ooms", len(self.ooms)),
             "retries": stats.get("num_alloc_retries", 0),
             "stopped": self.stopped,
+            "step_time_ns": self.clock.step_time(),
+            "guessed_launches": self.clock.guessed(),
             "oom_list": self.ooms,
         }
         try:

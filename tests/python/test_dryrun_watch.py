@@ -1,0 +1,175 @@
+"""The watcher of `ebbtide dryrun` attaches whatever is imported first, and what it could not see is said."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+
+import pytest
+from support.command_line import HAS_PHANTOM, PROGRAM
+
+pytestmark = pytest.mark.skipif(not HAS_PHANTOM, reason="the build has no phantom GPU")
+
+STEPS = """
+import torch
+model = torch.nn.Linear(64, 64, device="cuda")
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+for _ in range(3):
+    optimizer.zero_grad()
+    model(torch.randn(8, 64, device="cuda")).sum().backward()
+    optimizer.step()
+"""
+
+
+def run(*words, folder=None, flags=(), **variables):
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("EBBTIDE_", "PYTORCH_", "COLUMNS"))}
+    return subprocess.run([PROGRAM, "dryrun", *flags, "--", *map(str, words)], capture_output=True, text=True, cwd=folder,
+                          env={**environment, "OMP_NUM_THREADS": "1", **variables}, stdin=subprocess.DEVNULL)
+
+
+def result(*words, **options):
+    done = run(*words, flags=("--json",), **options)
+    assert done.stdout.startswith("{"), done.stderr
+    return json.loads(done.stdout), done
+
+
+# Ways to come to torch that have, or had, a way past the watcher.
+WAYS = {
+    "found and then imported": (["-c", "import importlib.util as u; u.find_spec('torch'); u.find_spec('torch')\n" + STEPS], {}),
+    "lazily": (["-c", "def train():\n" + textwrap.indent(STEPS, "    ") + "\ntrain()"], {}),
+    "past all finders": (
+        ["-c", "import sys, importlib.machinery as m\nsys.meta_path[:] = [m.BuiltinImporter, m.FrozenImporter, m.PathFinder]\n"
+         + STEPS], {}),
+    "in a subprocess": (["-c", f"import subprocess, sys; subprocess.run([sys.executable, '-c', {STEPS!r}], check=True)"], {}),
+    "isolated": (["-I", "-c", STEPS], {}),
+    "as a module": (["-m", "trainer"], {}),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_steps_are_seen_however_torch_is_imported(way, tmp_path):
+    (tmp_path / "trainer.py").write_text(STEPS)
+    words, variables = WAYS[way]
+    told, done = result(sys.executable, *words, folder=tmp_path, **variables)
+    assert told["exit_code"] == 0, done.stderr
+    assert (told["observed"], told["steps"], told["oom"]) == (True, 3, False)
+    # weight, bias, their gradients and momentum, each rounded up to 512 bytes: 3 * (16384 + 512), and the batch.
+    assert told["peak_allocated_bytes"] >= 3 * (16384 + 512)
+    assert told["assumptions"] == []
+
+
+def test_a_step_takes_time():
+    told, done = result(sys.executable, "-c", STEPS)
+    # At the least, one launch of 2.5 us for the product, its gradient and the update.
+    assert told["step_time_ns"] >= 3 * 2500, done.stderr
+
+
+def test_a_program_without_the_gpu():
+    done = run(sys.executable, "-c", "print('hello')")
+    assert "the GPU was never used" in done.stderr
+    told, _ = result(sys.executable, "-c", "print('hello')")
+    assert (told["observed"], told["peak_reserved_bytes"], told["steps"]) == (True, 0, 0)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGHUP])
+def test_a_record_that_is_lost_is_said_to_be(number):
+    code = f"import os, torch; torch.zeros(1 << 20, device='cuda'); os.kill(os.getpid(), {int(number)})"
+    done = run(sys.executable, "-c", code)
+    assert done.returncode == 128 + number
+    assert "the record is lost" in done.stderr and "never used" not in done.stderr
+    told, _ = result(sys.executable, "-c", code)
+    assert told["observed"] is False and len(told["lost_processes"]) == 1
+    assert told["peak_reserved_bytes"] is told["total_bytes"] is told["steps"] is told["step_time_ns"] is None
+
+
+def test_an_interrupt_writes_the_report(tmp_path):
+    (tmp_path / "scratch").mkdir()
+    code = STEPS + "print('ready', flush=True)\nimport time\ntime.sleep(60)\n"
+    process = subprocess.Popen([PROGRAM, "dryrun", "-o", str(tmp_path / "result.json"), "--", sys.executable, "-c", code],
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+                               env={**os.environ, "TMPDIR": str(tmp_path / "scratch")},
+                               preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+    assert process.stdout.readline() == "ready\n"
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    _, errors = process.communicate()
+    assert process.returncode == 128 + signal.SIGINT
+    assert "peak reserved" in errors and "KeyboardInterrupt" in errors
+    told = json.loads((tmp_path / "result.json").read_text())
+    assert (told["observed"], told["steps"], told["exit_code"]) == (True, 3, 130)
+    assert os.listdir(tmp_path / "scratch") == []
+    assert f"ebbtide-phantom-dryrun-{process.pid}" not in os.listdir("/dev/shm")
+
+
+UPDATES_BY_HAND = """
+import torch
+w = torch.randn(256, 256, device="cuda", requires_grad=True)
+for step in range(4):
+    for part in range(2):  # two passes for one update
+        (torch.randn(32, 256, device="cuda") @ w).square().mean().backward()
+    with torch.no_grad():
+        w -= 0.1 * w.grad
+    w.grad = None
+"""
+
+
+def test_steps_without_an_optimizer():
+    told, done = result(sys.executable, "-c", UPDATES_BY_HAND)
+    assert told["steps"] == 4, done.stderr
+    assert told["breakdown"]["Parameter"] == 256 * 256 * 4
+
+
+EMA = """
+import copy, torch
+model = torch.nn.Linear(512, 512, bias=False).cuda()
+average = copy.deepcopy(model)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(2):
+    model(torch.randn(4, 512, device="cuda")).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+def test_copies_of_a_model_are_parameters():
+    told, done = result(sys.executable, "-c", EMA)
+    assert told["breakdown"]["Parameter"] == 2 * 512 * 512 * 4, done.stderr
+
+
+GRAPHS = """
+import torch
+model = torch.nn.Linear(256, 256, device="cuda")
+x = torch.randn(64, 256, device="cuda")
+side = torch.cuda.Stream()
+with torch.cuda.stream(side):
+    for _ in range(3):
+        model(x).sum().backward()
+torch.cuda.current_stream().wait_stream(side)
+model.zero_grad(set_to_none=True)
+graph = torch.cuda.CUDAGraph()
+with torch.cuda.graph(graph):
+    model(x).sum().backward()
+begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+begin.record()
+graph.replay()
+graph.replay()
+end.record()
+torch.cuda.synchronize()
+once = torch.cuda.Event(enable_timing=True)
+print("took", begin.elapsed_time(end))
+try:
+    with torch.cuda.graph(torch.cuda.CUDAGraph()):
+        torch.zeros(1, device="cuda").item()
+except RuntimeError as error:
+    print("refused", "captur" in str(error))
+"""
+
+
+def test_cuda_graphs_are_captured_and_replayed():
+    done = run(sys.executable, "-c", GRAPHS)
+    assert done.returncode == 0, done.stderr
+    assert "not modelled" not in done.stderr
+    words = done.stdout.split()
+    assert words[0] == "took" and float(words[1]) > 0
+    assert words[2:] == ["refused", "True"]
