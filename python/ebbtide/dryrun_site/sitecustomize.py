@@ -68,10 +68,14 @@ class _Loader:
 
 
 def _begin(torch):
-    spec = importlib.util.spec_from_file_location("_ebbtide_attach", os.path.join(_HERE, "attach.py"))
-    attach = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(attach)
-    attach.begin(torch)
+    try:
+        spec = importlib.util.spec_from_file_location("_ebbtide_attach", os.path.join(_HERE, "attach.py"))
+        attach = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(attach)
+    except Exception as error:
+        print(f"ebbtide: cannot watch torch: {error!r}", file=sys.stderr)
+    else:
+        attach.begin(torch)
 
 
 def _run_hidden_sitecustomize():
