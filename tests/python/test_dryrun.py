@@ -204,7 +204,7 @@ def training(tmp_path_factory):
 def test_peaks_are_torch_s_own(training):
     _, done, result = training
     loss, reserved, allocated = json.loads(next(line for line in done.stderr.splitlines() if line.startswith("[")))
-    assert loss == 0.0  # kernels do not run
+    assert loss == 1.0  # what is assumed of it, as kernels do not run
     assert result["peak_reserved_bytes"] == reserved
     assert result["peak_allocated_bytes"] == allocated
     assert result["total_bytes"] == reserved + CONTEXT + result["loaded_code_bytes"]  # nothing else took memory

@@ -379,6 +379,12 @@ bool IsRead(const std::string& name) {
          name == "aten::_foreach_copy_" || name == "aten::clone";
 }
 
+// As a program calls it.
+std::string ReadName(const std::string& name) {
+  if (name == "aten::_local_scalar_dense") return "item()";
+  return IsRead(name) ? "a copy to the host" : name;
+}
+
 int OnRead(const void* address, size_t bytes, int known, uint32_t origin, void* out) {
   if (Quiet::IsActive()) return 0;
   for (auto call = calls.rbegin(); call != calls.rend(); ++call) {
@@ -389,7 +395,7 @@ int OnRead(const void* address, size_t bytes, int known, uint32_t origin, void* 
     return (*call)->origin == 0 ? 2 : 1;
   }
   const Call* inner = calls.empty() ? nullptr : calls.back();
-  const std::string what = inner ? calls.front()->rule->name : "a copy to the host";
+  const std::string what = inner ? ReadName(calls.front()->rule->name) : "a copy to the host";
   if (!known && (!inner || !IsRead(inner->rule->name))) {  // what a kernel asks about its own scratch memory
     Record(Assumed::kZeros, Line(), what + " reads back what its skipped kernel would have made",
            std::to_string(bytes) + " bytes");

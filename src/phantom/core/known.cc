@@ -47,7 +47,7 @@ void KnownContent::Write(std::uint64_t begin, const std::byte* data, Bytes bytes
   if (bytes <= 0) return;
   std::lock_guard lock(mutex_);
   ForgetLocked(begin, bytes);
-  if (held_ + bytes > kMost) return;
+  if (held_ + bytes > most_) return;
   pieces_.emplace(begin, Piece{std::make_shared<const std::vector<std::byte>>(data, data + bytes), 0, bytes, origin});
   held_ += bytes;
 }
@@ -65,7 +65,7 @@ void KnownContent::Copy(std::uint64_t to, std::uint64_t from, Bytes bytes) {
   }
   ForgetLocked(to, bytes);
   for (auto& [address, piece] : moved) {
-    if (held_ + piece.bytes > kMost) return;
+    if (held_ + piece.bytes > most_) return;
     held_ += piece.bytes;
     pieces_.emplace(address, std::move(piece));
   }

@@ -20,8 +20,9 @@ class KnownContent {
  public:
   // Of one copy to the device that nobody watches; a larger one leaves memory of which nothing is known.
   static constexpr Bytes kLargestCopy = 64 * 1024;
-  // Of all contents together. What would go beyond is not kept.
-  static constexpr Bytes kMost = kGiB;
+
+  // `most`: of all contents together. What would go beyond is not kept.
+  explicit KnownContent(Bytes most = kGiB) : most_(most) {}
 
   // These bytes lie there now. `origin`: 0 where they are true, else the number of what was assumed.
   void Write(std::uint64_t begin, const std::byte* data, Bytes bytes, std::uint32_t origin);
@@ -52,6 +53,7 @@ class KnownContent {
   void ForgetLocked(std::uint64_t begin, Bytes bytes);
   void Drop(Pieces::iterator piece);
 
+  const Bytes most_;
   mutable std::mutex mutex_;
   Pieces pieces_;  // by address, disjoint
   Bytes held_ = 0;
