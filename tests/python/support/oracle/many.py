@@ -98,6 +98,20 @@ def again(result: Result) -> str:
     return f"PYTHONPATH=tests/python build/python -m support.oracle {result.program.seed} --way {result.program.way}"
 
 
+def without_guards() -> int:
+    """Each guard is taken out once, and its program must then differ. Tells those that make no difference."""
+    from .guards_off import GUARDS
+
+    idle = []
+    for name, (take_out, program) in GUARDS.items():
+        (result,) = _in_child([program], take_out, lambda result: None)
+        if result.kind not in (DIFFERENT, CRASHED):
+            idle.append(name)
+            print(f"without the guard of {name}: {result.kind}: {program}")
+    print(f"{len(GUARDS)} guards taken out one by one, {len(GUARDS) - len(idle)} differences found")
+    return 1 if idle else 0
+
+
 def main(first: int, count: int, way: str | None = None, verbose: bool = False) -> int:
     began = time.monotonic()
 

@@ -306,12 +306,16 @@ def global_loss(out: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
 
 
 def closure_loss() -> Callable[..., torch.Tensor]:
-    share = {"of": 1.0}
+    share, weight = {"of": 1.0}, 0.01
 
     def loss(out: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-        return F.cross_entropy(out, target) * share["of"] + 0.01 * out.square().mean()
+        return F.cross_entropy(out, target) * share["of"] + weight * out.square().mean()
 
-    loss.share = share  # type: ignore[attr-defined]
+    def set_weight(value: float) -> None:
+        nonlocal weight
+        weight = value
+
+    loss.share, loss.set_weight = share, set_weight  # type: ignore[attr-defined]
     return loss
 
 

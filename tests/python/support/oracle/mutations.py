@@ -145,6 +145,11 @@ def closure(world):
     world.loss_fn.share["of"] = 0.2
 
 
+@mutation("closure", lambda world: hasattr(world.loss_fn, "share"))
+def closure_replaced(world):
+    world.loss_fn.set_weight(0.3)
+
+
 # ---- Tensors that are no parameters
 
 @mutation("tensor", _attribute("mask"))
