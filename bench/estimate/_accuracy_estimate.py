@@ -32,6 +32,18 @@ def _but_batch(job):
     return json.dumps(job | {"batch": None})
 
 
+def phantom_environment(python):
+    """Of a process of `python` that sees the phantom GPU."""
+    probe = "import importlib.util as u, os; n = {}; " \
+            "exec(open(os.path.join(os.path.dirname(u.find_spec('torch').origin), 'version.py')).read(), n); print(n['cuda'])"
+    generation = subprocess.run([python, "-c", probe], check=True, capture_output=True, text=True).stdout.split(".")[0]
+    libraries = {}
+    for folder in ("common", f"cu{generation}"):
+        libraries.update({file.name: str(file) for file in sorted((PROGRAM.parent / "phantom" / folder).glob("*.so*"))})
+    preload = ":".join([str(PROGRAM.parent / "phantom" / "libebbtide_phantom.so"), *libraries.values()])
+    return dict(os.environ, LD_PRELOAD=preload, PYTHONPATH=str(PROGRAM.parent / "python-path"), OMP_NUM_THREADS="1", EBBTIDE_PHANTOM_OUTPUT=os.devnull)
+
+
 class NotBuilt(Exception):
     """Why a row's job cannot be built."""
 
@@ -40,21 +52,8 @@ class Worker:
     """A process that captures jobs with the packages of `python`, on the phantom GPU."""
 
     def __init__(self, python):
-        generation = self._generation(python)
-        libraries = {}
-        for folder in ("common", f"cu{generation}"):
-            libraries.update({file.name: str(file) for file in sorted((PROGRAM.parent / "phantom" / folder).glob("*.so*"))})
-        preload = ":".join([str(PROGRAM.parent / "phantom" / "libebbtide_phantom.so"), *libraries.values()])
-        environment = dict(os.environ, LD_PRELOAD=preload, PYTHONPATH=str(ROOT / "python"), OMP_NUM_THREADS="1",
-                           EBBTIDE_PHANTOM_OUTPUT=os.devnull)
-        self._process = subprocess.Popen([python, HERE / "_capture_worker.py"], text=True, env=environment,
+        self._process = subprocess.Popen([python, HERE / "_capture_worker.py"], text=True, env=phantom_environment(python),
                                          stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-
-    @staticmethod
-    def _generation(python):
-        probe = "import importlib.util as u, os; n = {}; " \
-                "exec(open(os.path.join(os.path.dirname(u.find_spec('torch').origin), 'version.py')).read(), n); print(n['cuda'])"
-        return subprocess.run([python, "-c", probe], check=True, capture_output=True, text=True).stdout.split(".")[0]
 
     def capture(self, job):
         try:

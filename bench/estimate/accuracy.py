@@ -40,8 +40,7 @@ def by_estimate(estimates, dataset, row):
     answer = estimates.predict(row)
     images = answer["meta"].get("input") != "text"
     if dataset == "xmem":
-        # The meter of image models took its first reading when the model lay on the device.
-        before = answer["reserved_before_training_bytes"] if images else 0
+        before = answer["reserved_before_training_bytes"] if images and row.meter_after_model else 0
         constant, beside = answer["loaded_code_bytes"], -before
     else:
         constant = beside = BESIDE[dataset]

@@ -39,7 +39,8 @@ TRANSFORMERS = {
         "num_hidden_layers": 24, "hidden_size": 1024, "word_embed_proj_dim": 512, "ffn_dim": 4096, "num_attention_heads": 16,
         "vocab_size": 50272, "max_position_embeddings": 2048, "do_layer_norm_before": False}),
     "cerebras-gpt-111m": ("GPT2LMHeadModel", {
-        "vocab_size": 50257, "n_positions": 2048, "n_layer": 10, "n_embd": 768, "n_head": 12, "n_inner": 3072}),
+        "vocab_size": 50257, "n_positions": 2048, "n_layer": 10, "n_embd": 768, "n_head": 12, "n_inner": 3072,
+        "activation_function": "gelu", "attn_pdrop": 0.0, "embd_pdrop": 0.0, "resid_pdrop": 0.0}),
     "t5-small": ("T5ForConditionalGeneration", {
         "d_model": 512, "d_ff": 2048, "num_layers": 6, "num_heads": 8, "d_kv": 64, "vocab_size": 32128,
         "decoder_start_token_id": 0}),

@@ -2,6 +2,7 @@
 // on a device without a limit.
 #include "estimate/estimate.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "device/runtime.h"
@@ -11,6 +12,10 @@
 
 namespace ebbtide::estimate {
 namespace {
+
+bool IsPassing(Category category) {
+  return category == Category::kActivation || category == Category::kTemporary;
+}
 
 // Passes a training's requests on to an allocator and notes its peaks.
 class Meter : public Sink {
@@ -33,6 +38,7 @@ class Meter : public Sink {
       const std::optional<alloc::Block> block = allocator_->Allocate(request.bytes, alloc::StreamId(0));
       if (!block) return false;
       entry = {block->id, block->bytes, request.bytes, request.category};
+      if (IsPassing(request.category)) largest_passing_block_ = std::max(largest_passing_block_, block->bytes);
       Count(entry, 1);
       NotePeaks();
     }
@@ -57,6 +63,7 @@ class Meter : public Sink {
     const alloc::Usage& usage = allocator_->usage();
     result.peak_reserved = usage.reserved_peak;
     result.peak_allocated = usage.allocated_peak;
+    result.largest_passing_block = largest_passing_block_;
     result.device_allocations = usage.device_allocations;
     result.at_peak = at_peak_;
     result.at_allocated_peak = at_allocated_peak_;
@@ -111,7 +118,7 @@ class Meter : public Sink {
   const bool keeps_timeline_;
   std::vector<Entry> entries_;
   Moment now_, at_peak_, at_allocated_peak_;
-  Bytes allocated_ = 0, peak_reserved_ = 0, peak_allocated_ = 0;
+  Bytes allocated_ = 0, peak_reserved_ = 0, peak_allocated_ = 0, largest_passing_block_ = 0;
   Timeline timeline_;
 };
 

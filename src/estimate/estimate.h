@@ -60,6 +60,7 @@ struct Estimate {
   Bytes capacity = 0;     // of the device
   Moment at_peak;         // the first time that so much was reserved
   Moment at_allocated_peak;
+  Bytes largest_passing_block = 0;  // of those that no parameter, buffer, gradient, state or input lies in
   std::int64_t device_allocations = 0;
   Timeline timeline;
 

@@ -67,10 +67,14 @@ Bytes ShareOf(double share, Bytes bytes) { return static_cast<Bytes>(share * sta
 
 SafeFigure SafeTotal(const Estimate& estimate, const TrainingGraph& graph, const SafetyRule& rule) {
   SafeFigure safe;
-  safe.layout_margin = std::max(ShareOf(rule.share, estimate.total()), rule.least);
+  const Bytes layout =
+      ShareOf(rule.share, estimate.total()) + (rule.one_more_block ? estimate.largest_passing_block : 0);
+  safe.layout_margin = layout + rule.code;
   const bool may_pick_others = HasGroupedConvolutions(graph) && ConvolutionShare(graph) >= rule.convolutions_from;
   if (may_pick_others || HasFewTexts(graph, rule.few_texts)) {
-    safe.varying_margin = ShareOf(rule.varying_share, std::max<Bytes>(estimate.peak_reserved - SteadyBytes(graph), 0));
+    const Bytes varying =
+        ShareOf(rule.varying_share, std::max<Bytes>(estimate.peak_reserved - SteadyBytes(graph), 0));
+    safe.varying_margin = std::max<Bytes>(varying - layout, 0);
   }
   safe.bytes = estimate.total() + safe.layout_margin + safe.varying_margin;
   safe.probability = rule.probability;

@@ -8,10 +8,16 @@ namespace ebbtide::estimate {
 
 // What the margin is made of.
 struct SafetyRule {
-  double share = 0.05;      // of the total: layout of blocks, versions of the framework
-  Bytes least = 64 * kMiB;  // kernels that are loaded, handles of libraries: they do not grow with the job
+  double share = 0.05;  // of the total: versions of the framework and its libraries
+  // And one block more, as large as the largest that comes and goes: that an allocator, with its blocks a little
+  // otherwise, finds no place for it in what it has is the usual way for a job to take more.
+  bool one_more_block = true;
+  // Kernels that are loaded and handles of libraries, which do not grow with the job: the most that was seen
+  // (device/runtime.h), beside what the estimate has.
+  Bytes code = 94 * kMiB;
 
-  // Of what is reserved beyond weights, gradients and state, where blocks may come in other sizes than the graph's.
+  // Where blocks may come in other sizes than the graph's, this share of what is reserved beyond weights, gradients and
+  // state takes the place of the first two, if it is more.
   double varying_share = 0.2;
   // Around grouped convolutions cuDNN at times picks engines that take far more than the rules have it: where a graph
   // has such, and at least this share of the bytes that forward makes comes from cuDNN's convolutions.
@@ -24,8 +30,8 @@ struct SafetyRule {
 
 struct SafeFigure {
   Bytes bytes = 0;           // total() and the margins
-  Bytes layout_margin = 0;   // the larger of the share and the least
-  Bytes varying_margin = 0;  // for blocks of other sizes; 0 where there is no reason to expect them
+  Bytes layout_margin = 0;   // the share, one more block and the code
+  Bytes varying_margin = 0;  // what blocks of other sizes ask for beyond that; 0 where there is no reason to expect them
   double probability = 0;
 };
 

@@ -18,24 +18,39 @@ namespace {
 struct Row {
   std::string_view kind;
   ScratchRule rule;
+  Layout layout = Layout::kAny;
 };
 
 // In the order of their kinds.
 constexpr Row kRules[] = {
+    {"_adaptive_avg_pool2d", CopiesScratch},
+    {"_adaptive_avg_pool2d_backward", CopiesScratch},
     {"_cudnn_rnn", RecurrentScratch},
     {"_cudnn_rnn_backward", RecurrentBackwardScratch},
-    {"_scaled_dot_product_efficient_attention_backward", EfficientAttentionBackwardScratch},
-    {"_scaled_dot_product_flash_attention_backward", FlashAttentionBackwardScratch},
+    {"_log_softmax", CopiesScratch},
+    {"_log_softmax_backward_data", CopiesScratch},
+    {"_scaled_dot_product_efficient_attention_backward", EfficientAttentionBackwardScratch, Layout::kDense},
+    {"_scaled_dot_product_flash_attention_backward", FlashAttentionBackwardScratch, Layout::kDense},
+    {"_softmax", CopiesScratch},
     {"_softmax_backward_data", SoftmaxBackwardScratch},
     {"amax", ReductionScratch},
     {"amin", ReductionScratch},
-    {"convolution", ConvolutionScratch},
-    {"convolution_backward", ConvolutionBackwardScratch},
+    {"avg_pool2d", CopiesScratch},
+    {"avg_pool2d_backward", CopiesScratch},
+    {"convolution", ConvolutionScratch, Layout::kImages},
+    {"convolution_backward", ConvolutionBackwardScratch, Layout::kImages},
     {"embedding", EmbeddingScratch},
+    {"embedding_dense_backward", EmbeddingBackwardScratch},
     {"linalg_vector_norm", ReductionScratch},
+    {"max_pool2d_with_indices", CopiesScratch},
+    {"max_pool2d_with_indices_backward", CopiesScratch},
     {"mean", ReductionScratch},
     {"native_layer_norm", LayerNormScratch},
     {"native_layer_norm_backward", LayerNormBackwardScratch},
+    {"nll_loss2d_backward", CopiesScratch},
+    {"nll_loss2d_forward", CopiesScratch},
+    {"nll_loss_backward", CopiesScratch},
+    {"nll_loss_forward", CopiesScratch},
     {"prod", ReductionScratch},
     {"sum", ReductionScratch},
 };
@@ -43,6 +58,41 @@ static_assert(std::ranges::is_sorted(kRules, {}, &Row::kind));
 
 constexpr std::string_view kCublasKinds[] = {"addmm",  "mm",    "matmul", "bmm", "baddbmm",
                                              "addbmm", "addmv", "mv",     "dot", "_cudnn_rnn"};
+
+const Row* RowOf(std::string_view kind) {
+  const auto row = std::ranges::lower_bound(kRules, kind, {}, &Row::kind);
+  return row != std::end(kRules) && row->kind == kind ? &*row : nullptr;
+}
+
+constexpr Bytes kBlock = 512;  // to which PyTorch rounds requests
+
+// No axis stands for several elements that are one in memory.
+bool IsDense(const Tensor& tensor) {
+  for (std::size_t i = 0; i < tensor.shape.size(); ++i) {
+    if (tensor.stride[i] == 0 && tensor.shape[i] > 1) return false;
+  }
+  return true;
+}
+
+Tensor WithoutBatch(Tensor tensor) {
+  if (tensor.shape.size() < 3) return tensor;
+  tensor.shape.erase(tensor.shape.begin());
+  tensor.stride.erase(tensor.stride.begin());
+  return tensor;
+}
+
+bool LiesSo(const Tensor& tensor, Layout layout) {
+  switch (layout) {
+    case Layout::kAny: return true;
+    case Layout::kDense: return IsDense(tensor);
+    case Layout::kImages: return IsRowMajor(WithoutBatch(tensor)) || IsChannelsLast(tensor);
+  }
+  return false;
+}
+
+bool LiesSo(const TrainingGraph& graph, const Op& op, Layout layout) {
+  return std::ranges::all_of(op.inputs, [&](TensorId id) { return LiesSo(graph.tensor(id), layout); });
+}
 
 Bytes RowMajorCopy(const Tensor* tensor) { return tensor == nullptr || IsRowMajor(*tensor) ? 0 : SizeOf(*tensor); }
 
@@ -82,6 +132,10 @@ void LayerNormBackwardScratch(const ScratchQuery& query, ScratchList& scratch) {
   scratch.Take(0, RowMajorCopy(query.Argument("input")));
 }
 
+void CopiesScratch(const ScratchQuery& query, ScratchList& scratch) {
+  for (const TensorId id : query.op.inputs) scratch.Take(0, RowMajorCopy(&query.graph.tensor(id)));
+}
+
 // The gradient times the result.
 void SoftmaxBackwardScratch(const ScratchQuery& query, ScratchList& scratch) {
   scratch.Take(1, SizeOf(query.graph.tensor(query.op.outputs.front())));
@@ -91,15 +145,47 @@ void EmbeddingScratch(const ScratchQuery& query, ScratchList& scratch) {
   scratch.Take(0, RowMajorCopy(query.Argument("indices")));
 }
 
+// Few indices are added up as they come. Many are sorted, and rows that many add to are summed in parts of ten: where
+// each index goes and came from, where its segment and its part begin, and the parts themselves in float32.
+void EmbeddingBackwardScratch(const ScratchQuery& query, ScratchList& scratch) {
+  constexpr std::int64_t kFew = 3072, kRowsOfPart = 10, kWarp = 32, kIndex = 8, kFloat = 4;
+  const Tensor* grad = query.Argument("grad_output");
+  if (grad == nullptr) grad = query.Argument("grad");
+  const Tensor* indices = query.Argument("indices");
+  const Tensor& result = query.graph.tensor(query.op.outputs.front());
+  if (grad == nullptr || indices == nullptr || result.shape.size() != 2) return;
+  scratch.Take(0, RowMajorCopy(grad));
+  scratch.Take(0, RowMajorCopy(indices));
+  const std::int64_t count = ElementCount(indices->shape).value_or(std::numeric_limits<std::int64_t>::max());
+  if (count <= kFew) return;
+  const std::int64_t segments = std::min(count, result.shape[0]), parts = count / kRowsOfPart + segments;
+  for (int i = 0; i < 3; ++i) scratch.Take(1, SaturatingMul(count, kIndex));
+  for (const std::int64_t numbers : {std::int64_t{1}, segments, segments, std::int64_t{1}, parts}) {
+    scratch.Take(1, SaturatingMul(numbers, kIndex));
+  }
+  scratch.Take(1, SaturatingMul(parts, SaturatingMul(RoundUp(result.shape[1], kWarp), kFloat)));
+}
+
 std::vector<Scratch> ScratchOf(const TrainingGraph& graph, const Op& op, const DeviceProfile& gpu) {
-  const auto row = std::ranges::lower_bound(kRules, op.kind, {}, &Row::kind);
-  if (row != std::end(kRules) && row->kind == op.kind && !op.outputs.empty()) {
+  const Row* const row = RowOf(op.kind);
+  const bool is_measured = op.workspace > 0 && !KnowsScratchOf(graph, op);
+  if (row != nullptr && !is_measured && !op.outputs.empty()) {
     ScratchList scratch;
     row->rule({graph, op, gpu}, scratch);
     return std::move(scratch.taken());
   }
-  if (op.workspace > 0) return {{op.outputs.size(), op.workspace, 0, 0}};
+  // What was measured of a matrix product has cuBLAS's workspace in it, which is counted apart.
+  const Bytes own = op.workspace - (is_measured ? RoundUp(BlasScratchOf(graph, op, gpu), kBlock) : 0);
+  if (own > 0) return {{op.outputs.size(), own, 0, 0}};
   return {};
+}
+
+bool KnowsScratchOf(const TrainingGraph& graph, const Op& op) {
+  if (const Row* const row = RowOf(op.kind)) return LiesSo(graph, op, row->layout);
+  if (UsesCublas(op)) return LiesSo(graph, op, Layout::kDense);
+  const auto is_complex = [&](TensorId id) { return graph.tensor(id).dtype >= DType::kComplex64; };
+  if (std::ranges::any_of(op.inputs, is_complex)) return false;  // kernels of their own, which were not looked at
+  return NeedsNoScratch(op.kind);
 }
 
 Bytes BlasScratchOf(const TrainingGraph& graph, const Op& op, const DeviceProfile& gpu) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <limits>
+#include <string_view>
 #include <vector>
 
 #include "device/profile.h"
@@ -25,6 +26,10 @@ std::vector<Scratch> ScratchOf(const TrainingGraph& graph, const Op& op, const D
 
 // What a matrix product takes for the time of the call, where the framework keeps no workspace between calls.
 Bytes BlasScratchOf(const TrainingGraph& graph, const Op& op, const DeviceProfile& gpu);
+
+// Whether the op's scratch memory is known: a rule counts it, or ops of its kind need none, where its tensors lie as
+// the rule has them. Else it is what was measured (Op::workspace), if that was.
+bool KnowsScratchOf(const TrainingGraph& graph, const Op& op);
 
 // Whether the op multiplies matrices by cuBLAS, whose handle then has a workspace for good, one for each thread that
 // has a handle: forward runs in the program's, backward in autograd's.

@@ -138,6 +138,10 @@ void ReductionScratch(const ScratchQuery& query, ScratchList& scratch) {
     }
     if (axes.empty()) return;
   }
+  // Whole numbers and truth values are summed up in numbers of the result's size.
+  const Tensor& result = query.graph.tensor(query.op.outputs.front());
+  const bool widens = !IsFloating(from->dtype) && ItemSize(result.dtype) != ItemSize(from->dtype);
+  if (widens) scratch.Take(1, SaturatingMul(SizeOf(*from) / ItemSize(from->dtype), ItemSize(result.dtype)));
   AddReduction(*from, axes, query.gpu, 1, scratch);
 }
 

@@ -1,6 +1,8 @@
 // The rules behind scratch.h, by kernel family. Each adds what the op takes, in order.
 #pragma once
 
+#include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "estimate/scratch.h"
@@ -14,6 +16,16 @@ struct ScratchQuery {
 
   const Tensor* Argument(std::string_view name) const;  // null where it is absent or None
 };
+
+// How the tensors that an op is given must lie for what is known of its scratch memory to hold.
+enum class Layout : std::uint8_t {
+  kAny,
+  kDense,   // no tensor is expanded: products and kernels copy those
+  kImages,  // each image row-major, or all with channels innermost
+};
+
+// Whether ops of this kind take no scratch memory, however their tensors lie (needs_none.cc).
+bool NeedsNoScratch(std::string_view kind);
 
 // Written down in the order in which the kernel takes and frees.
 class ScratchList {
@@ -56,8 +68,11 @@ void AddReduction(const Tensor& from, const Dims& axes, const DeviceProfile& gpu
 void LayerNormScratch(const ScratchQuery& query, ScratchList& scratch);
 void LayerNormBackwardScratch(const ScratchQuery& query, ScratchList& scratch);
 
+// Copies of all tensors that are not row-major (scratch.cc).
+void CopiesScratch(const ScratchQuery& query, ScratchList& scratch);
 void SoftmaxBackwardScratch(const ScratchQuery& query, ScratchList& scratch);
 void EmbeddingScratch(const ScratchQuery& query, ScratchList& scratch);
+void EmbeddingBackwardScratch(const ScratchQuery& query, ScratchList& scratch);
 
 // Fused attention (scratch_attention.cc).
 void FlashAttentionBackwardScratch(const ScratchQuery& query, ScratchList& scratch);

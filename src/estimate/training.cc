@@ -50,14 +50,17 @@ class Training {
 
  private:
   // What the loop's variables refer to until the next iteration gives them new values: the loss, and what the model
-  // returned, which the last op within a named layer makes.
+  // returned. The model's last op makes that: the last before the layer called "loss", or where a graph has no such
+  // layer the last within a named one.
   void MarkKept() {
     for (TensorId id : graph_.outputs) is_kept_[graph_.tensor(id).storage.index()] = true;
     if (graph_.outputs.size() > 1) return FindReturn();
+    const bool names_loss = std::ranges::any_of(graph_.ops, [](const Op& op) { return op.layer == "loss"; });
+    const auto is_models = [&](const Op& op) { return names_loss ? op.layer != "loss" : !op.layer.empty(); };
     std::vector<const Op*> returning;  // one for each batch whose gradients are summed up
     const Op* last_in_layer = nullptr;
     for (const Op& op : graph_.ops) {
-      if (op.phase == Phase::kForward && !op.layer.empty()) last_in_layer = &op;
+      if (op.phase == Phase::kForward && is_models(op)) last_in_layer = &op;
       if (op.phase != Phase::kForward && last_in_layer) returning.push_back(std::exchange(last_in_layer, nullptr));
     }
     if (last_in_layer) returning.push_back(last_in_layer);

@@ -1,6 +1,7 @@
 // How much GPU memory a training takes, and the largest batch where that is too much.
 #include "jobs/estimate.h"
 
+#include "estimate/not_counted.h"
 #include "jobs/largest_batch.h"
 #include "jobs/peak.h"
 
@@ -10,9 +11,16 @@ namespace {
 constexpr std::size_t kTensorsListed = 10;
 
 std::vector<std::string> NotesOn(const TrainingGraph& graph) {
+  std::vector<std::string> notes;
   const auto device = graph.meta.find("device");
-  if (device == graph.meta.end() || device->second.starts_with("cuda")) return {};
-  return {fmt::format("the graph has the kernels of {}; those of CUDA may save and need other things", device->second)};
+  if (device != graph.meta.end() && !device->second.starts_with("cuda")) {
+    notes.push_back(
+        fmt::format("the graph has the kernels of {}; those of CUDA may save and need other things", device->second));
+  }
+  if (const auto assumed = graph.meta.find("assumed"); assumed != graph.meta.end()) {
+    notes.push_back("assumed: " + assumed->second);
+  }
+  return notes;
 }
 
 // A graph that has captures at other batches beside it can be estimated at any.
@@ -26,16 +34,16 @@ Result<std::shared_ptr<const TrainingGraph>> LoadAtBatch(const ModelRequest& req
 
 // A model that cannot be made for other batches (an .onnx with a fixed one) has no largest; only a search that was
 // stopped fails.
-Result<std::optional<std::int64_t>> LargestBatchOf(const ModelRequest& request, const estimate::Options& options,
-                                                   const JobContext& context) {
+Result<std::optional<LargestBatches>> LargestBatchesOf(const ModelRequest& request, const estimate::Options& options,
+                                                       const JobContext& context) {
   if (!AnyBatchModel::IsPossible(request)) return std::nullopt;
   const auto model = AnyBatchModel::Open(request, context);
   EBB_RETURN_IF_ERROR(context.CheckStop());
   if (!model) return std::nullopt;
   context.Tell({.phase = "largest batch", .share = 0, .note = {}});
-  const auto batch = FindLargestBatch(*model, options, context);
-  if (!batch && batch.error().kind == ErrorKind::kStopped) return tl::unexpected<Error>(batch.error());
-  return batch ? std::optional(*batch) : std::nullopt;
+  const auto largest = FindLargestBatches(*model, options, context);
+  if (!largest && largest.error().kind == ErrorKind::kStopped) return tl::unexpected<Error>(largest.error());
+  return largest ? std::optional(*largest) : std::nullopt;
 }
 
 }  // namespace
@@ -62,9 +70,14 @@ Result<EstimateResult> Estimate(const EstimateRequest& request, const JobContext
   out.largest_at_peak = TensorsAtPeak(out.estimate, *out.graph, kTensorsListed);
   out.reserved_before_training = ReservedBeforeTraining(out.estimate.timeline);
   out.lacks = out.estimate.fits ? 0 : LackOf(out.estimate);
+  out.not_counted = estimate::NotCounted(*out.graph);
   out.notes = NotesOn(*out.graph);
   if (!out.estimate.fits) {
-    EBB_ASSIGN_OR_RETURN(out.largest_batch, LargestBatchOf(model, out.options, context));
+    EBB_ASSIGN_OR_RETURN(const std::optional<LargestBatches> largest, LargestBatchesOf(model, out.options, context));
+    if (largest) {
+      out.largest_batch = largest->fits;
+      out.largest_safe_batch = largest->safe;
+    }
   }
   return out;
 }

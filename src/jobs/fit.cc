@@ -6,6 +6,7 @@
 #include "base/parallel.h"
 #include "device/link.h"
 #include "device/op_time.h"
+#include "estimate/safety.h"
 #include "jobs/largest_batch.h"
 
 namespace ebbtide::jobs {
@@ -117,8 +118,14 @@ Result<FitOnGpu> FitOn(const Search& search, const Part& part, const JobContext&
   estimate::Options options = search.options;
   options.gpu = part.gpu;
   FitOnGpu fit{.gpu = part.gpu.name, .memory = part.gpu.memory, .with_plan = {}};
-  if (search.asked) fit.fits_batch = estimate::EstimateTraining(*search.asked, options).fits;
-  EBB_ASSIGN_OR_RETURN(fit.max_batch, FindLargestBatch(search.model, options, context));
+  if (search.asked) {
+    const estimate::Estimate asked = estimate::EstimateTraining(*search.asked, options);
+    fit.fits_batch = asked.fits;
+    fit.is_batch_safe = asked.fits && estimate::SafeTotal(asked, *search.asked).bytes <= part.gpu.memory;
+  }
+  EBB_ASSIGN_OR_RETURN(const LargestBatches largest, FindLargestBatches(search.model, options, context));
+  fit.max_batch = largest.fits;
+  fit.max_batch_safe = largest.safe;
   if (search.policy != nullptr) {
     EBB_ASSIGN_OR_RETURN(fit.with_plan, FitWithPlanOn(search, part, context));
   }
@@ -149,6 +156,12 @@ const FitOnGpu* FitResult::smallest() const {
   return found == gpus.end() ? nullptr : &*found;
 }
 
+const FitOnGpu* FitResult::smallest_safe() const {
+  if (!batch) return nullptr;
+  const auto found = std::find_if(gpus.begin(), gpus.end(), [](const FitOnGpu& gpu) { return gpu.is_batch_safe; });
+  return found == gpus.end() ? nullptr : &*found;
+}
+
 bool FitResult::found() const {
   if (batch) return smallest() != nullptr;
   return std::any_of(gpus.begin(), gpus.end(), [](const FitOnGpu& gpu) {
@@ -164,7 +177,11 @@ Result<FitResult> Fit(const FitRequest& request, const JobContext& context) {
   ModelRequest model = request.model;
   model.options.framework = training.framework;
   EBB_ASSIGN_OR_RETURN(search.model, AnyBatchModel::Open(model, context));
-  FitResult out{.model = model.model, .batch = {}, .terms = {}, .gpus = {}};
+  FitResult out{.model = model.model,
+                .batch = {},
+                .terms = {},
+                .safe_probability = estimate::SafetyRule().probability,
+                .gpus = {}};
   if (search.policy != nullptr) {
     out.terms = FitTerms{
         .policy = std::string(search.policy->name), .slowdown = search.slowdown, .passes = search.model.passes()};

@@ -43,8 +43,10 @@ struct FitWithPlan {
 struct FitOnGpu {
   std::string gpu;
   Bytes memory = 0;
-  std::int64_t max_batch = 0;            // 0: not even one sample fits
+  std::int64_t max_batch_safe = 0;       // whose safe figure fits too; 0: not even one sample's does
+  std::int64_t max_batch = 0;            // that fits if all goes as estimated; 0: not even one sample does
   bool fits_batch = false;               // the batch that was asked for
+  bool is_batch_safe = false;            // and whether its safe figure fits
   std::optional<FitWithPlan> with_plan;  // where it was asked for
 };
 
@@ -59,10 +61,13 @@ struct FitResult {
   std::string model;
   std::optional<std::int64_t> batch;  // that was asked for
   std::optional<FitTerms> terms;      // where plans were asked for
+  double safe_probability = 0;        // with which a safe batch is meant to fit
   std::vector<FitOnGpu> gpus;         // smallest memory first
 
   // Of the GPUs on which the batch fits, the one with least memory; null: none, or no batch was asked for.
   const FitOnGpu* smallest() const;
+  // The same of those on which it is safe.
+  const FitOnGpu* smallest_safe() const;
   // Whether the batch that was asked for fits one of the GPUs; where none was, whether any batch does.
   bool found() const;
 };

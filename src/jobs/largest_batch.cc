@@ -1,21 +1,50 @@
-// The largest batch of a MODEL that fits a GPU.
+// The largest batch of a MODEL that fits a GPU, and the largest that is safe there.
 #include "jobs/largest_batch.h"
 
+#include <algorithm>
+#include <map>
+
 #include "estimate/largest_batch.h"
+#include "estimate/safety.h"
 
 namespace ebbtide::jobs {
+namespace {
 
-Result<std::int64_t> FindLargestBatch(const AnyBatchModel& model, const estimate::Options& options,
-                                      const JobContext& context) {
+struct Trial {
+  bool fits = false;
+  Bytes total = 0, safe = 0;
+};
+
+}  // namespace
+
+Result<LargestBatches> FindLargestBatches(const AnyBatchModel& model, const estimate::Options& options,
+                                          const JobContext& context) {
   estimate::Options without_timeline = options;
   without_timeline.keep_timeline = false;
-  const estimate::TryBatch attempt = [&](std::int64_t batch) -> Result<estimate::BatchTrial> {
+  std::map<std::int64_t, Trial> tried;  // both searches ask near the same batches
+  const auto attempt = [&](std::int64_t batch) -> Result<Trial> {
+    if (const auto known = tried.find(batch); known != tried.end()) return known->second;
     EBB_RETURN_IF_ERROR(context.CheckStop());
     EBB_ASSIGN_OR_RETURN(const TrainingGraph graph, model.At(batch));
     const estimate::Estimate estimate = estimate::EstimateTraining(graph, without_timeline);
-    return estimate::BatchTrial{estimate.fits, estimate.total()};
+    const Trial trial{estimate.fits, estimate.total(), estimate::SafeTotal(estimate, graph).bytes};
+    tried.emplace(batch, trial);
+    return trial;
   };
-  return estimate::LargestBatch(attempt, {.capacity = options.gpu.memory});
+  const Bytes capacity = options.gpu.memory;
+  const auto fits = [&](std::int64_t batch) -> Result<estimate::BatchTrial> {
+    EBB_ASSIGN_OR_RETURN(const Trial trial, attempt(batch));
+    return estimate::BatchTrial{trial.fits, trial.total};
+  };
+  const auto is_safe = [&](std::int64_t batch) -> Result<estimate::BatchTrial> {
+    EBB_ASSIGN_OR_RETURN(const Trial trial, attempt(batch));
+    return estimate::BatchTrial{trial.fits && trial.safe <= capacity, trial.safe};
+  };
+  LargestBatches largest;
+  EBB_ASSIGN_OR_RETURN(largest.fits, estimate::LargestBatch(fits, {.capacity = capacity}));
+  EBB_ASSIGN_OR_RETURN(largest.safe, estimate::LargestBatch(is_safe, {.capacity = capacity}));
+  largest.fits = std::max(largest.fits, largest.safe);  // what is safe fits
+  return largest;
 }
 
 }  // namespace ebbtide::jobs

@@ -1,4 +1,4 @@
-// The largest batch of a MODEL that fits a GPU, by estimates of one batch after another.
+// The largest batches of a MODEL on a GPU, by estimates of one batch after another.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,13 @@
 
 namespace ebbtide::jobs {
 
-// 0: not even one sample fits. Asks `stop` of the context before each batch.
-Result<std::int64_t> FindLargestBatch(const AnyBatchModel& model, const estimate::Options& options,
-                                      const JobContext& context);
+struct LargestBatches {
+  std::int64_t fits = 0;  // 0: not even one sample does
+  std::int64_t safe = 0;  // whose safe figure (estimate/safety.h) is within the GPU's memory too; at most `fits`
+};
+
+// Asks `stop` of the context before each batch.
+Result<LargestBatches> FindLargestBatches(const AnyBatchModel& model, const estimate::Options& options,
+                                          const JobContext& context);
 
 }  // namespace ebbtide::jobs

@@ -80,7 +80,8 @@ MemoryTimeline EstimateTimeline(const jobs::EstimateResult& prediction) {
   timeline.reserved_place = PlaceText(estimate.at_peak, graph);
   timeline.allocated_place = PlaceText(estimate.at_allocated_peak, graph);
   timeline.events = estimate.timeline.events;
-  timeline.notes = prediction.notes;
+  for (const std::string& left_out : prediction.not_counted) timeline.notes.push_back("not counted: " + left_out);
+  timeline.notes.insert(timeline.notes.end(), prediction.notes.begin(), prediction.notes.end());
   Names names(graph, timeline.texts);
   timeline.allocations.reserve(estimate.timeline.requests.size());
   for (const estimate::TimedRequest& timed : estimate.timeline.requests) {

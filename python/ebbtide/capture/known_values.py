@@ -61,6 +61,12 @@ class KnownValues:
         finally:
             torch._subclasses.FakeTensor = original
 
+    def maker(self, fake):
+        """The op that wrote a tensor last; None where it is not known."""
+        number = self._recorder.known(fake)
+        places = self._recorder.writers.get(self._recorder.tensors[number]["storage"], ()) if number is not None else ()
+        return self._recorder.ops[places[-1]] if places else None
+
     def _calls_behind(self, number):
         """The recorded calls that the tensor's storage comes from, in order; None where they need data."""
         recorder = self._recorder

@@ -35,6 +35,7 @@ class Recorder:
 
     def __init__(self):
         self.storages, self.tensors, self.ops, self.scalars = [], [], [], []
+        self.devices = []  # per tensor
         self.calls = []  # per op: function, args and kwargs with Refs for tensors
         self.constants = {}  # storage -> tensor that holds its value
         self.fresh = set()  # storages of those constants that the model's code makes anew each time
@@ -134,12 +135,19 @@ class Recorder:
         entry = self._tensor_numbers.get(id(tensor))
         return entry[1] if entry is not None and entry[0]() is tensor else None
 
+    def forget(self, tensor):
+        """Of a tensor that is about to become a view of other memory: where it is used, it is a view that no recorded call made."""
+        self._tensor_numbers.pop(id(tensor), None)
+
     def tensor_number(self, tensor):
         """The number of a tensor that a call is given."""
         number = self.known(tensor)
         if number is None:
             number = self._view(tensor)
         return number
+
+    def knows_storage(self, tensor):
+        return tensor.untyped_storage()._cdata in self._storage_numbers
 
     def storage_number(self, tensor):
         return self._storage_numbers[tensor.untyped_storage()._cdata]
@@ -164,7 +172,9 @@ class Recorder:
 
     def _storage(self, tensor, kind="temporary", name=""):
         if tensor.layout != torch.strided:
-            raise CaptureError(f"layer {self.layer() or '(none)'}: a {name_of(tensor.layout)} tensor; expected dense ones")
+            raise CaptureError(
+                f"layer {self.layer() or '(none)'}: a {name_of(tensor.layout)} tensor; expected dense ones (sparse=False of an embedding). "
+                "`ebbtide dryrun` runs such a program as it is")
         storage = tensor.untyped_storage()
         if storage._cdata not in self._storage_numbers:
             self._storage_numbers[storage._cdata] = len(self.storages)
@@ -182,6 +192,7 @@ class Recorder:
         if name:
             entry["name"] = name
         self.tensors.append(entry)
+        self.devices.append(tensor.device)
         return len(self.tensors) - 1
 
     def _bind(self, tensor, number):

@@ -16,9 +16,11 @@ from ..errors import CaptureError
 from .errors import refusals
 from .file import build_graph, constant_values, write_graph
 from .inputs import Source, StepInputs, nothing_else_changes, run_forward, run_model, standing_in, tensors_in
+from .kernels import calls_on_fakes, check_runs
 from .known_values import KnownValues
 from .layers import Layers
 from .optimizers import describe
+from .scratch import add_scratch
 from .trace import Tracing, rules_for
 from .watch.watch import Watch, watch_of
 
@@ -33,6 +35,8 @@ class CaptureOptions:
     # All that the model returns is among the graph's outputs: a loop that holds it in a variable refers to it until the
     # next forward pass has ended.
     keep_outputs: bool = False
+    # The graph is to be run: what can only be estimated (an optimizer that is traced for its memory) is refused.
+    for_running: bool = False
     # Given the optimizer's Update, gives what is recorded in its place.
     around: Callable[[Any], Any] | None = None
     # Over the model, the loss and what `around` adds; None: one that puts back what the code writes, and no more.
@@ -81,7 +85,7 @@ def capture_step(model: torch.nn.Module, loss_fn: Callable[..., torch.Tensor] | 
         raise CaptureError(f"model is of type {type(model).__name__}; expected a torch.nn.Module")
     if loss_fn is not None and not callable(loss_fn):
         raise CaptureError(f"loss_fn is of type {type(loss_fn).__name__}; expected a function or None")
-    update: Any = describe(optimizer) if optimizer is not None else None
+    update: Any = describe(optimizer, may_trace=not options.for_running) if optimizer is not None else None
     if options.around is not None:
         update = options.around(update)
     _check_device(options.device or next(model.parameters(), torch.empty(0)).device)
@@ -99,8 +103,8 @@ def _capture(model: torch.nn.Module, loss_fn: Callable[..., torch.Tensor] | None
     rules = rules_for(mode)
     tracing = Tracing(recorder, inputs.fakes, known, rules)
 
-    with nothing_else_changes(), layers.followed(), known.not_called_fake(), torch.set_grad_enabled(not options.inference), \
-            mode, tracing, watch.observing():
+    with nothing_else_changes(), calls_on_fakes(), layers.followed(), known.not_called_fake(), \
+            torch.set_grad_enabled(not options.inference), mode, tracing, watch.observing():
         with standing_in(model, inputs.state):
             recorder.layer = layers.forward
             lowered = torch.autocast(torch.device(inputs.device).type, options.autocast, enabled=options.autocast is not None)
@@ -114,6 +118,8 @@ def _capture(model: torch.nn.Module, loss_fn: Callable[..., torch.Tensor] | None
             recorder.phase, recorder.layer = "backward", layers.backward
             with refusals("the backward pass", layers), rules.backward_of(loss):
                 loss.backward()
+    if options.for_running:
+        check_runs(recorder)
     gradients = {name: fake.grad for _, fake, name in inputs.parameters.values() if fake.grad is not None}
     if not gradients:
         raise CaptureError("the loss depends on no parameter that requires a gradient")
@@ -129,18 +135,26 @@ def _capture(model: torch.nn.Module, loss_fn: Callable[..., torch.Tensor] | None
 def _finish(model: torch.nn.Module, update: Any, inputs: StepInputs, outputs: Sequence[torch.Tensor],
             gradients: dict[str, torch.Tensor], started: float) -> CapturedStep:
     recorder = inputs.recorder
+    places = {id(op): place for place, op in enumerate(recorder.ops)}
     meta = {
         "source": "torch", "framework": f"torch {torch.__version__.split('+')[0]}", "device": inputs.device,
         "optimizer": update.name if update else "none",
-    } | constant_values(recorder)
+    } | _assumptions(update) | constant_values(recorder)
     graph, new_storage = build_graph(
         recorder, type(model).__name__, meta, list(dict.fromkeys(recorder.tensor_number(output) for output in outputs)),
         {recorder.storage_number(g): name for name, g in gradients.items()},
     )
+    if torch.device(inputs.device).type == "cuda":
+        add_scratch(graph, recorder, places)
     for storage, tensor in recorder.constants.items():
         inputs.sources[storage] = Source("buffer", recorder.storages[storage]["name"], tensor, fresh=storage in recorder.fresh)
     sources = {new_storage[s]: source for s, source in inputs.sources.items() if s in new_storage}
     return CapturedStep(graph, update, sources, time.perf_counter() - started)
+
+
+def _assumptions(update: Any) -> dict[str, str]:
+    assumed = getattr(update, "assumed", [])
+    return {"assumed": "; ".join(assumed)} if assumed else {}
 
 
 def _check_device(device: str | torch.device) -> None:

@@ -7,6 +7,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from ..errors import CaptureError
 from .eager import InPlace
 from .fakes import Fakes
+from .kernels import call, drawn_seed, is_dropout_state
 from .known_values import KnownValues
 from .record import Recorder, map_tensors
 from .watch.observe import unobserved
@@ -23,23 +24,32 @@ class Tracing(TorchDispatchMode):
         super().__init__()
         self._recorder, self._fakes, self._known, self._rules = recorder, fakes, known, rules
 
+    def beside(self, recorder, known):
+        """The same for another recorder, or with other answers."""
+        return Tracing(recorder, self._fakes, known, self._rules)
+
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         with unobserved():
             return self._dispatch(function, args, kwargs or {})
 
     def _dispatch(self, function, args, kwargs):
-        if function.namespace == "prim":  # a tensor asked for its device
+        if function.namespace in ("prim", "profiler"):  # a tensor asked for its device, a mark for profilers
             return function(*args, **kwargs)
         if function is aten.lift_fresh.default:  # torch.tensor(...) in the model's code
             result = function(*args, **kwargs)
             self._recorder.declare_constant(result, args[0], fresh=True)
             return result
         args, kwargs = map_tensors(self._to_fake, (args, kwargs))
+        kwargs = {name: value for name, value in kwargs.items() if not _is_default_generator(value)}
         if function is aten._local_scalar_dense.default:  # .item(), `if` on a tensor
             value = self._known.number(args[0])
+            value = drawn_seed(self._known, args[0]) if value is None else value
             return value if value is not None else function(*args)
+        if function is aten.set_.source_Storage and args[0].numel() == 0:  # cuDNN asks whether weights lie in one block
+            self._recorder.forget(args[0])
+            return function(*args, **kwargs)
         function = self._rules.in_place_form(function, args) or function
-        result = function(*args, **kwargs)
+        result = call(function, args, kwargs, self._known)
         if isinstance(result, tuple):
             result = _as_kernels_make(function, args, _apart(result))
         if self._rules.writes_first_argument(function, args, result):
@@ -50,6 +60,8 @@ class Tracing(TorchDispatchMode):
 
     def _to_fake(self, tensor):
         if isinstance(tensor, FakeTensor):
+            if is_dropout_state(tensor) and not self._recorder.knows_storage(tensor):
+                self._recorder.declare(tensor, "buffer", "cudnn.dropout_state")
             return tensor
         if tensor.requires_grad and torch.is_grad_enabled():
             raise CaptureError(
@@ -60,6 +72,16 @@ class Tracing(TorchDispatchMode):
         if self._recorder.known(fake) is None:
             self._recorder.declare_constant(fake, tensor)
         return fake
+
+
+def _is_default_generator(value):
+    """That C++ code names at times, where the program gave none."""
+    if not isinstance(value, torch.Generator):
+        return False
+    if value.device.type == "cuda":
+        torch.cuda.init()
+    own = torch.cuda.default_generators if value.device.type == "cuda" else (torch.default_generator,)
+    return any(value._cdata == generator._cdata for generator in own)
 
 
 def rules_for(mode):

@@ -19,9 +19,11 @@ from ._core import (
     pack,
     plan,
     replay,
+    scratch_by_op,
     share,
     simulate,
     version,
+    without_scratch_rule,
 )
 
 
@@ -32,6 +34,6 @@ def library_path() -> str:
 
 __all__ = [
     "AnyBatch", "Engine", "EstimateResult", "Graph", "Plan", "PlanResult", "Pool", "Profile", "Profiler",
-    "SharedArranger", "SharedPool", "estimate", "fit", "inspect", "library_path", "pack", "plan", "replay", "share",
-    "simulate", "version",
+    "SharedArranger", "SharedPool", "estimate", "fit", "inspect", "library_path", "pack", "plan", "replay",
+    "scratch_by_op", "share", "simulate", "version", "without_scratch_rule",
 ]

@@ -436,6 +436,12 @@ def estimate(
     """How much memory a training takes. `others`: captures of the same step at other batches, to tell the largest batch
     where it does not fit."""
 
+def without_scratch_rule(graph: Graph) -> list[int]:
+    """The numbers of the ops whose scratch memory no rule of an estimate knows."""
+
+def scratch_by_op(graph: Graph, *, gpu: _Gpu = "a100-40gb") -> list[int | None]:
+    """The scratch memory that an estimate counts for each op; None: not counted."""
+
 def fit(
     model: _Model, *, gpus: Sequence[_Gpu] = [], others: Sequence[Graph] = [], with_plan: bool = False,
     slowdown: float | None = None, policy: str | None = None, options: dict[str, Any] = {}, progress: _Progress = None,

@@ -16,6 +16,7 @@
 #include "jobs/pack.h"
 #include "jobs/plan.h"
 #include "jobs/replay.h"
+#include "jobs/scratch.h"
 #include "jobs/share.h"
 #include "jobs/simulate.h"
 #include "module.h"
@@ -167,6 +168,14 @@ void AddJobs(nb::module_& module) {
              "alloc_conf"_a = nb::none(), "options"_a = nb::dict(), "progress"_a = nb::none(), "threads"_a = 0,
              "How much memory a training takes. `others`: captures of the same step at other batches, to tell the "
              "largest batch where it does not fit.");
+  module.def(
+      "without_scratch_rule", [](const Graph& graph) { return jobs::WithoutScratchRule(*graph.value); }, "graph"_a,
+      "The numbers of the ops whose scratch memory no rule of an estimate knows.");
+  module.def(
+      "scratch_by_op",
+      [](const Graph& graph, const nb::object& gpu) { return jobs::ScratchByOp(*graph.value, GpuOf(gpu)); }, "graph"_a,
+      nb::kw_only(), "gpu"_a = "a100-40gb",
+      "The scratch memory that an estimate counts for each op; None: not counted.");
   module.def("fit", &Fit, "model"_a, nb::kw_only(), "gpus"_a = std::vector<nb::object>(),
              "others"_a = std::vector<Graph>(), "with_plan"_a = false, "slowdown"_a = nb::none(),
              "policy"_a = nb::none(), "options"_a = nb::dict(), "progress"_a = nb::none(), "seed"_a = 0,

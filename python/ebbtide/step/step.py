@@ -267,7 +267,7 @@ class Step:
         watch = Watch(watch_of(self._model, self._loss_fn, on_gradients=self._options.on_gradients))
         captured = capture_step(
             self._model, self._loss_fn, self._optimizer, batch, CaptureOptions(
-                device=self._device, autocast=self._options.autocast, watch=watch,
+                device=self._device, autocast=self._options.autocast, watch=watch, for_running=True,
                 around=lambda update: Gradients(update, self._accumulate > 1, self._applies(), self._hook)))
         return captured, watch
 

@@ -7,13 +7,14 @@ namespace ebbtide::model::zoo {
 namespace {
 
 constexpr std::int64_t kWords = 50257;
-constexpr double kDropout = 0.1;
 
 struct Gpt2 {
   int layers;
   std::int64_t width;
   std::int64_t heads;
   std::int64_t positions = 1024;
+  double dropout = 0.1;
+  bool exact_gelu = false;  // one kernel; the tanh form of transformers' gelu_new is several
 };
 
 // transformers' Conv1D: a linear layer whose weight is stored [in, out].
@@ -29,14 +30,15 @@ TensorId SelfAttention(Builder& b, TensorId x, const Gpt2& model) {
   auto layer = b.Enter("attn");
   std::vector<TensorId> parts = op::Chunk(b, Conv1d(b, "c_attn", x, 3 * model.width), 3, 2);
   for (TensorId& part : parts) part = SplitHeads(b, part, model.width / model.heads);
-  TensorId out = op::Attention(b, parts[0], parts[1], parts[2], {.causal = b.dim(x, 1) > 1, .dropout = kDropout});
-  return op::Dropout(b, Conv1d(b, "c_proj", MergeHeads(b, out), model.width), kDropout);
+  TensorId out = op::Attention(b, parts[0], parts[1], parts[2], {.causal = b.dim(x, 1) > 1, .dropout = model.dropout});
+  return op::Dropout(b, Conv1d(b, "c_proj", MergeHeads(b, out), model.width), model.dropout);
 }
 
 TensorId Mlp(Builder& b, TensorId x, const Gpt2& model) {
   auto layer = b.Enter("mlp");
-  x = NewGelu(b, Conv1d(b, "c_fc", x, 4 * model.width));
-  return op::Dropout(b, Conv1d(b, "c_proj", x, model.width), kDropout);
+  x = Conv1d(b, "c_fc", x, 4 * model.width);
+  x = model.exact_gelu ? op::Gelu(b, x) : NewGelu(b, x);
+  return op::Dropout(b, Conv1d(b, "c_proj", x, model.width), model.dropout);
 }
 
 TensorId Forward(Builder& b, const Sizes& sizes, const Gpt2& model) {
@@ -47,7 +49,7 @@ TensorId Forward(Builder& b, const Sizes& sizes, const Gpt2& model) {
     words = nn::EmbeddingWeight(b, "wte", kWords, model.width);
     TensorId embedded = Words(b, nn::EmbeddingOf(b, "wte", words, tokens));
     x = op::Add(b, embedded, nn::Embedding(b, "wpe", Positions(b, sizes.seq_len), model.positions, model.width));
-    x = op::Dropout(b, x, kDropout);
+    x = op::Dropout(b, x, model.dropout);
     for (int i = 0; i < model.layers; ++i) {
       auto layer = b.EnterBlock("h." + std::to_string(i));
       x = op::Add(b, SelfAttention(b, nn::LayerNorm(b, "ln_1", x), model), x);
@@ -75,7 +77,9 @@ Family Gpts() {
            Gpt2Member("gpt2-large", {.layers = 36, .width = 1280, .heads = 20}),
            Gpt2Member("gpt2-xl", {.layers = 48, .width = 1600, .heads = 25}),
            Gpt2Member("distilgpt2", {.layers = 6, .width = 768, .heads = 12}),
-           Gpt2Member("cerebras-gpt-111m", {.layers = 10, .width = 768, .heads = 12, .positions = 2048})}};
+           // As its published configuration has it (Dey et al. 2023): "gelu", and dropout nowhere.
+           Gpt2Member("cerebras-gpt-111m",
+                      {.layers = 10, .width = 768, .heads = 12, .positions = 2048, .dropout = 0, .exact_gelu = true})}};
 }
 
 }  // namespace ebbtide::model::zoo

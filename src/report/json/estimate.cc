@@ -71,6 +71,8 @@ Json EstimateJson(const jobs::EstimateResult& prediction) {
   result["lacks_bytes"] = prediction.lacks;
   result["largest_batch"] = nullptr;
   if (prediction.largest_batch) result["largest_batch"] = *prediction.largest_batch;
+  result["largest_safe_batch"] = nullptr;
+  if (prediction.largest_safe_batch) result["largest_safe_batch"] = *prediction.largest_safe_batch;
   result["largest_contributors"] = ContributionsJson(prediction.largest_first, kContributorsShown);
   Json breakdown = Json::object();
   for (const jobs::Contribution& part : prediction.breakdown) breakdown[part.name] = part.bytes;
@@ -86,6 +88,7 @@ Json EstimateJson(const jobs::EstimateResult& prediction) {
   }
   result["allocated_over_time"] = allocated;
   result["reserved_over_time"] = reserved;
+  result["not_counted"] = prediction.not_counted;
   result["notes"] = prediction.notes;
   return result;
 }

@@ -31,15 +31,21 @@ Json FitJson(const jobs::FitResult& fit) {
   if (fit.batch) result["batch_size"] = *fit.batch;
   result["smallest_gpu"] = nullptr;
   if (const jobs::FitOnGpu* smallest = fit.smallest()) result["smallest_gpu"] = smallest->gpu;
+  result["smallest_gpu_safe"] = nullptr;
+  if (const jobs::FitOnGpu* smallest = fit.smallest_safe()) result["smallest_gpu_safe"] = smallest->gpu;
+  result["safe_probability"] = fit.safe_probability;
   result["policy"] = fit.terms ? Json(fit.terms->policy) : Json();
   result["slowdown_limit"] = fit.terms ? Json(fit.terms->slowdown) : Json();
   result["gpus"] = Json::array();
   for (const jobs::FitOnGpu& gpu : fit.gpus) {
-    Json row = {{"gpu", gpu.gpu}, {"memory_bytes", gpu.memory}, {"max_batch", gpu.max_batch}};
+    Json row = {{"gpu", gpu.gpu},
+                {"memory_bytes", gpu.memory},
+                {"max_batch_safe", gpu.max_batch_safe},
+                {"max_batch", gpu.max_batch}};
     row["max_batch_with_plan"] = gpu.with_plan ? Json(gpu.with_plan->max_batch) : Json();
     row["with_plan"] = gpu.with_plan ? WithPlanJson(*gpu.with_plan, *fit.terms) : Json();
-    row["fits"] = nullptr;
-    if (fit.batch) row["fits"] = gpu.fits_batch;
+    row["fits"] = fit.batch ? Json(gpu.fits_batch) : Json();
+    row["safe_fits"] = fit.batch ? Json(gpu.is_batch_safe) : Json();
     result["gpus"].push_back(std::move(row));
   }
   return result;

@@ -71,6 +71,14 @@ std::string StepOf(const TrainingGraph& graph) {
   return out;
 }
 
+// "52 is safe, 55 fits": of a job with a largest batch.
+std::string LargestBatchText(const jobs::EstimateResult& prediction) {
+  if (*prediction.largest_batch == 0) return "not even one sample fits";
+  const std::int64_t safe = prediction.largest_safe_batch.value_or(0);
+  return fmt::format("{}, {} fits", safe == 0 ? "none is safe" : WithSeparators(safe) + " is safe",
+                     WithSeparators(*prediction.largest_batch));
+}
+
 std::string Verdict(const jobs::EstimateResult& prediction, const Terminal& terminal) {
   const estimate::Estimate& estimate = prediction.estimate;
   const std::string of = fmt::format("{} of {} ({:.0f} %)", FormatBytes(estimate.total()),
@@ -81,12 +89,7 @@ std::string Verdict(const jobs::EstimateResult& prediction, const Terminal& term
   }
   std::string out = Paint(Style::kRed, PadRight("does not fit", kLabel), terminal) +
                     fmt::format("{}, lacks {}\n", of, FormatBytes(prediction.lacks));
-  if (prediction.largest_batch) {
-    out += Figure("largest batch",
-                  *prediction.largest_batch == 0 ? "not even one sample fits"
-                                                 : fmt::format("{} fits", WithSeparators(*prediction.largest_batch)),
-                  terminal);
-  }
+  if (prediction.largest_batch) out += Figure("largest batch", LargestBatchText(prediction), terminal);
   std::string most;
   for (const jobs::Contribution& part : std::span(prediction.largest_first).first(kContributorsShown)) {
     most += fmt::format("{}{} {}", most.empty() ? "" : ", ", part.name, FormatBytes(part.bytes));
@@ -116,6 +119,9 @@ std::string Figures(const jobs::EstimateResult& prediction, const Terminal& term
                 terminal);
   out += Figure("context", context, terminal);
   if (const std::string step = StepOf(*prediction.graph); !step.empty()) out += Figure("step", step, terminal);
+  if (!prediction.not_counted.empty()) {
+    out += Figure("not counted", Printable(fmt::format("{}", fmt::join(prediction.not_counted, ", "))), terminal);
+  }
   for (const std::string& note : prediction.notes) out += Figure("note", Printable(note), terminal);
   return out;
 }

@@ -11,20 +11,28 @@ namespace {
 
 std::string BatchText(std::int64_t batch) { return batch == 0 ? "none" : WithSeparators(batch); }
 
+// "the smallest GPU on which it is safe is rtx3090 (it may fit rtx3060)".
+std::string SmallestText(const jobs::FitResult& fit) {
+  const jobs::FitOnGpu* const smallest = fit.smallest();
+  const jobs::FitOnGpu* const safe = fit.smallest_safe();
+  if (smallest == nullptr) return "fits none of these";
+  if (safe == nullptr) return fmt::format("safe on none of these; it may fit {}", Printable(smallest->gpu));
+  const std::string may_fit = safe == smallest ? "" : fmt::format(" (it may fit {})", Printable(smallest->gpu));
+  return fmt::format("the smallest GPU on which it is safe is {}{}", Printable(safe->gpu), may_fit);
+}
+
 }  // namespace
 
 std::string FitText(const jobs::FitResult& fit, const Terminal& terminal) {
   std::string out =
       Paint(Style::kBold, Shorten(Printable(fit.model), terminal.width, terminal.unicode), terminal) + "\n\n";
   if (fit.batch) {
-    const jobs::FitOnGpu* smallest = fit.smallest();
-    out += fmt::format(
-        "batch size {}: {}\n\n", WithSeparators(*fit.batch),
-        smallest == nullptr ? "fits none of these" : "the smallest GPU that takes it is " + Printable(smallest->gpu));
+    out += fmt::format("batch size {}: {}\n\n", WithSeparators(*fit.batch), SmallestText(fit));
   }
   std::vector<Column> columns = {{.title = "gpu", .shrinks = true},
                                  {.title = "memory", .align = Align::kRight},
-                                 {.title = "largest batch", .align = Align::kRight}};
+                                 {.title = "safe batch", .align = Align::kRight},
+                                 {.title = "limit", .align = Align::kRight}};
   if (fit.terms) {
     for (const char* title : {"all kept", "with a plan", "slowdown", "limited by"}) {
       columns.push_back({.title = title, .align = Align::kRight});
@@ -32,7 +40,7 @@ std::string FitText(const jobs::FitResult& fit, const Terminal& terminal) {
   }
   Table table(columns);
   for (const jobs::FitOnGpu& gpu : fit.gpus) {
-    std::vector<std::string> row = {gpu.gpu, FormatBytes(gpu.memory), BatchText(gpu.max_batch)};
+    std::vector<std::string> row = {gpu.gpu, FormatBytes(gpu.memory), BatchText(gpu.max_batch_safe), BatchText(gpu.max_batch)};
     if (gpu.with_plan) {
       const jobs::FitWithPlan& with = *gpu.with_plan;
       const char* limited = with.limited_by();
@@ -43,8 +51,11 @@ std::string FitText(const jobs::FitResult& fit, const Terminal& terminal) {
     table.Add(std::move(row));
   }
   out += table.Render(terminal);
+  out += fmt::format(
+      "\nsafe batch: meant to fit in {:.0f} of 100 cases; limit: the largest that fits if all goes as estimated\n",
+      100 * fit.safe_probability);
   if (fit.terms) {
-    out += fmt::format("\nwith a plan: by {}, an iteration at most {}x as long as with memory for everything\n",
+    out += fmt::format("with a plan: by {}, an iteration at most {}x as long as with memory for everything\n",
                        fit.terms->policy, fit.terms->slowdown);
   }
   return out;

@@ -10,6 +10,7 @@ import torch
 from ...errors import CaptureError
 from . import adafactor, adagrad, adam, rmsprop, sgd
 from .calls import Calls, Scalars
+from .traced import TracedUpdate
 
 _DESCRIPTIONS = {c: d for d in (sgd, adam, rmsprop, adagrad, adafactor) for c in d.OPTIMIZERS}
 _OPTIMIZER_MODULE = sys.modules[torch.optim.Optimizer.__module__]
@@ -17,17 +18,28 @@ _STEPS = {c: inspect.unwrap(c.step).__code__ for c in _DESCRIPTIONS}  # torch's 
 SUPPORTED = tuple(c.__name__ for c in _DESCRIPTIONS)
 
 
-def describe(optimizer):
-    """The Update of an optimizer; CaptureError where its class or its flags have no description."""
+def describe(optimizer, may_trace=False):
+    """The Update of an optimizer. Where its class or its flags have no description: its TracedUpdate, where the step is not to be run,
+    else CaptureError."""
     names = ", ".join(SUPPORTED)
     if not isinstance(optimizer, torch.optim.Optimizer):
         raise CaptureError(f"optimizer is of type {type(optimizer).__name__}; expected one of torch.optim's {names}, or None")
     description = _DESCRIPTIONS.get(type(optimizer))
-    if description is None:
-        raise CaptureError(f"optimizer {type(optimizer).__name__} cannot be captured; supported: {names}")
-    added = _added_to(optimizer)
-    if added is not None:
-        raise CaptureError(f"optimizer {type(optimizer).__name__} has {added}, which a captured step would not run; expected torch's own step alone")
+    try:
+        if description is None:
+            raise CaptureError(f"optimizer {type(optimizer).__name__} cannot be captured; supported: {names}")
+        added = _added_to(optimizer)
+        if added is not None:
+            raise CaptureError(f"optimizer {type(optimizer).__name__} has {added}, which a captured step would not run; expected torch's own step alone")
+        _check_flags(optimizer, description, names)
+    except CaptureError:
+        if not may_trace:
+            raise
+        return TracedUpdate(optimizer)
+    return Update(optimizer, description)
+
+
+def _check_flags(optimizer, description, names):
     refused = ["capturable", "differentiable", "fused"]
     if not hasattr(description, "many"):
         refused.append("foreach")
@@ -43,7 +55,6 @@ def describe(optimizer):
                 raise CaptureError(
                     f"optimizer {type(optimizer).__name__}: {name} in group {number} is a Tensor; expected a number"
                 )
-    return Update(optimizer, description)
 
 
 class Update:
