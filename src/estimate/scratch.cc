@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <iterator>
 #include <limits>
+#include <ranges>
 #include <string_view>
 
 #include "device/workspace_rules.h"
@@ -29,8 +30,8 @@ constexpr Row kRules[] = {
     {"_cudnn_rnn_backward", RecurrentBackwardScratch},
     {"_log_softmax", CopiesScratch},
     {"_log_softmax_backward_data", CopiesScratch},
-    {"_scaled_dot_product_efficient_attention_backward", EfficientAttentionBackwardScratch, Layout::kDense},
-    {"_scaled_dot_product_flash_attention_backward", FlashAttentionBackwardScratch, Layout::kDense},
+    {"_scaled_dot_product_efficient_attention_backward", EfficientAttentionBackwardScratch, Layout::kDenseFirst},
+    {"_scaled_dot_product_flash_attention_backward", FlashAttentionBackwardScratch, Layout::kDenseFirst},
     {"_softmax", CopiesScratch},
     {"_softmax_backward_data", SoftmaxBackwardScratch},
     {"amax", ReductionScratch},
@@ -84,14 +85,17 @@ Tensor WithoutBatch(Tensor tensor) {
 bool LiesSo(const Tensor& tensor, Layout layout) {
   switch (layout) {
     case Layout::kAny: return true;
-    case Layout::kDense: return IsDense(tensor);
+    case Layout::kDense:
+    case Layout::kDenseFirst: return IsDense(tensor);
     case Layout::kImages: return IsRowMajor(WithoutBatch(tensor)) || IsChannelsLast(tensor);
   }
   return false;
 }
 
 bool LiesSo(const TrainingGraph& graph, const Op& op, Layout layout) {
-  return std::ranges::all_of(op.inputs, [&](TensorId id) { return LiesSo(graph.tensor(id), layout); });
+  const std::size_t looked_at = layout == Layout::kDenseFirst ? 1 : op.inputs.size();
+  return std::ranges::all_of(op.inputs | std::views::take(looked_at),
+                             [&](TensorId id) { return LiesSo(graph.tensor(id), layout); });
 }
 
 Bytes RowMajorCopy(const Tensor* tensor) { return tensor == nullptr || IsRowMajor(*tensor) ? 0 : SizeOf(*tensor); }

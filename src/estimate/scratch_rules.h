@@ -21,7 +21,8 @@ struct ScratchQuery {
 enum class Layout : std::uint8_t {
   kAny,
   kDense,   // no tensor is expanded: products and kernels copy those
-  kImages,  // each image row-major, or all with channels innermost
+  kDenseFirst,  // the first tensor, a gradient, is not
+  kImages,      // each image row-major, or all with channels innermost
 };
 
 // Whether ops of this kind take no scratch memory, however their tensors lie (needs_none.cc).

@@ -134,6 +134,59 @@ def test_refusals_name_what_is_supported(make, expected):
     assert expected in str(refusal.value) and "\n" not in str(refusal.value)
 
 
+class Lamb(torch.optim.Optimizer):
+    """As people write it: state made in the first step, a ratio of norms read to the host."""
+
+    def __init__(self, parameters):
+        super().__init__(parameters, {"lr": 0.1})
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is None:
+                    continue
+                state = self.state[p]
+                if not state:
+                    state.update(step=0, mean=torch.zeros_like(p.data), square=torch.zeros_like(p.data))
+                state["step"] += 1
+                state["mean"].mul_(0.9).add_(p.grad, alpha=0.1)
+                state["square"].mul_(0.99).addcmul_(p.grad, p.grad, value=0.01)
+                update = state["mean"] / state["square"].sqrt().add(1e-6)
+                ratio = (p.data.norm() / update.norm()).item()
+                p.data.add_(update, alpha=-group["lr"] * ratio)
+
+
+@pytest.mark.parametrize(("make", "states"), [
+    (torch.optim.Adadelta, 2), (torch.optim.Adamax, 2), (torch.optim.NAdam, 2), (torch.optim.RAdam, 2), (torch.optim.Rprop, 2),
+    (lambda p: torch.optim.Adam(p, fused=True), 2), (lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, fused=True), 1), (Lamb, 2),
+])
+def test_other_optimizers_are_traced_for_their_memory(make, states):
+    model, batch = small_model()
+    captured = ebbtide.capture(model, nn.functional.cross_entropy, make(model.parameters()), batch)
+    held = sum(s["bytes"] for s in captured.graph["storages"] if s["kind"] == "optimizer_state" and s["bytes"] > 8)
+    trained = 4 * sum(p.numel() for n, p in model.named_parameters() if n != "unused")
+    assert held == states * trained
+    changed = {n for op in captured.graph["ops"] if op["phase"] == "update" for n in op.get("mutated", ())}
+    storages = {captured.graph["tensors"][n]["storage"] for n in changed}
+    assert sum(captured.graph["storages"][s]["kind"] == "parameter" for s in storages) == 6  # all but `unused`
+    with pytest.raises(CaptureError, match="supported: SGD"):
+        ebbtide.step(model, nn.functional.cross_entropy, make(model.parameters()), batch, budget="1GiB")
+
+
+def test_what_a_traced_optimizer_reads_is_assumed_and_said():
+    model, batch = small_model()
+    captured = ebbtide.capture(model, nn.functional.cross_entropy, Lamb(model.parameters()), batch)
+    assert "test_capture_optimizers.py:" in captured.graph["meta"]["assumed"]
+    assert "a number that depends on values was taken for 1" in captured.graph["meta"]["assumed"]
+
+
+def test_an_optimizer_that_calls_the_model_is_refused():
+    model, batch = small_model()
+    with pytest.raises(CaptureError, match="LBFGS calls the model itself.*ebbtide dryrun"):
+        ebbtide.capture(model, nn.functional.cross_entropy, torch.optim.LBFGS(model.parameters()), batch)
+
+
 def test_parameters_that_took_fewer_steps_have_numbers_of_their_own():
     model = nn.Linear(2, 2)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.5)

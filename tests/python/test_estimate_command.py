@@ -37,7 +37,9 @@ def test_a_job_that_does_not_fit_says_what_would():
     assert run(*words, "--batch-size", largest).returncode == 0
     assert run(*words, "--batch-size", largest + 1).returncode == 1
     text = run(*words, "--batch-size", 2000).stdout
-    for part in ("does not fit", "lacks", f"largest batch   {largest}", "most of it"):
+    safe = result["largest_safe_batch"]
+    assert 0 < safe <= largest and result_of(*words, "--batch-size", safe)["safe_fits"]
+    for part in ("does not fit", "lacks", f"largest batch   {safe} is safe, {largest} fits", "most of it"):
         assert part in text
 
 
@@ -60,6 +62,22 @@ def test_fit_agrees_with_estimate():
         for batch, code in ((row["max_batch"], 0), (row["max_batch"] + 1, 1), (200, 0 if row["fits"] else 1)):
             assert run("estimate", "resnet18", "--gpu", row["gpu"], "--batch-size", batch).returncode == code
     assert result["smallest_gpu"] == next(row["gpu"] for row in result["gpus"] if row["fits"])
+
+
+def test_the_batch_that_fit_recommends_is_safe():
+    words = ("resnet50", "--gpu", "rtx3060", "--optimizer", "adam")
+    [row] = result_of("fit", *words, "--batch-size", 1)["gpus"]
+    assert 0 < row["max_batch_safe"] < row["max_batch"] and row["fits"] and row["safe_fits"]
+    assert result_of("estimate", *words, "--batch-size", row["max_batch_safe"])["safe_fits"]
+    assert not result_of("estimate", *words, "--batch-size", row["max_batch"])["safe_fits"]
+    text = run("fit", *words, "--batch-size", row["max_batch"]).stdout
+    assert "safe on none of these; it may fit rtx3060" in text and "safe batch" in text
+
+
+def test_what_no_rule_is_there_for_is_named():
+    assert result_of("estimate", "resnet18")["not_counted"] == []
+    assert result_of("estimate", "opt-125m")["not_counted"] == ["scratch of aten::cumsum"]
+    assert "not counted     scratch of aten::cumsum" in run("estimate", "opt-125m").stdout
 
 
 def test_fit_does_not_depend_on_threads():
