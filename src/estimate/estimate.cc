@@ -13,9 +13,7 @@
 namespace ebbtide::estimate {
 namespace {
 
-bool IsPassing(Category category) {
-  return category == Category::kActivation || category == Category::kTemporary;
-}
+bool IsPassing(Category category) { return category == Category::kActivation || category == Category::kTemporary; }
 
 // Passes a training's requests on to an allocator and notes its peaks.
 class Meter : public Sink {

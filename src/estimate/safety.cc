@@ -72,8 +72,7 @@ SafeFigure SafeTotal(const Estimate& estimate, const TrainingGraph& graph, const
   safe.layout_margin = layout + rule.code;
   const bool may_pick_others = HasGroupedConvolutions(graph) && ConvolutionShare(graph) >= rule.convolutions_from;
   if (may_pick_others || HasFewTexts(graph, rule.few_texts)) {
-    const Bytes varying =
-        ShareOf(rule.varying_share, std::max<Bytes>(estimate.peak_reserved - SteadyBytes(graph), 0));
+    const Bytes varying = ShareOf(rule.varying_share, std::max<Bytes>(estimate.peak_reserved - SteadyBytes(graph), 0));
     safe.varying_margin = std::max<Bytes>(varying - layout, 0);
   }
   safe.bytes = estimate.total() + safe.layout_margin + safe.varying_margin;

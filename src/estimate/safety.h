@@ -29,9 +29,10 @@ struct SafetyRule {
 };
 
 struct SafeFigure {
-  Bytes bytes = 0;           // total() and the margins
-  Bytes layout_margin = 0;   // the share, one more block and the code
-  Bytes varying_margin = 0;  // what blocks of other sizes ask for beyond that; 0 where there is no reason to expect them
+  Bytes bytes = 0;          // total() and the margins
+  Bytes layout_margin = 0;  // the share, one more block and the code
+  Bytes varying_margin =
+      0;  // what blocks of other sizes ask for beyond that; 0 where there is no reason to expect them
   double probability = 0;
 };
 

@@ -20,7 +20,7 @@ struct ScratchQuery {
 // How the tensors that an op is given must lie for what is known of its scratch memory to hold.
 enum class Layout : std::uint8_t {
   kAny,
-  kDense,   // no tensor is expanded: products and kernels copy those
+  kDense,       // no tensor is expanded: products and kernels copy those
   kDenseFirst,  // the first tensor, a gradient, is not
   kImages,      // each image row-major, or all with channels innermost
 };

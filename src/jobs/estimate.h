@@ -46,15 +46,15 @@ struct EstimateResult {
   estimate::Options options;    // what it was made with, the GPU among it
   estimate::Estimate estimate;  // with its timeline
   estimate::SafeFigure safe;
-  std::vector<Contribution> breakdown;        // the bytes sum up to the total
-  std::vector<Contribution> largest_first;    // the same by size
-  std::vector<TensorAtPeak> largest_at_peak;  // ten at most, largest first
-  Bytes reserved_before_training = 0;         // by the model, and by state that its optimizer makes early
-  Bytes lacks = 0;                            // what the device would have to have more; 0: it fits
-  std::optional<std::int64_t> largest_batch;  // of a job that does not fit, where it can be told; 0: none fits
+  std::vector<Contribution> breakdown;             // the bytes sum up to the total
+  std::vector<Contribution> largest_first;         // the same by size
+  std::vector<TensorAtPeak> largest_at_peak;       // ten at most, largest first
+  Bytes reserved_before_training = 0;              // by the model, and by state that its optimizer makes early
+  Bytes lacks = 0;                                 // what the device would have to have more; 0: it fits
+  std::optional<std::int64_t> largest_batch;       // of a job that does not fit, where it can be told; 0: none fits
   std::optional<std::int64_t> largest_safe_batch;  // whose safe figure fits; beside largest_batch
-  std::vector<std::string> not_counted;       // what no rule is there for: "scratch of aten::sort"
-  std::vector<std::string> notes;             // what the figures do not cover
+  std::vector<std::string> not_counted;            // what no rule is there for: "scratch of aten::sort"
+  std::vector<std::string> notes;                  // what the figures do not cover
 };
 
 Result<EstimateResult> Estimate(const EstimateRequest& request, const JobContext& context);

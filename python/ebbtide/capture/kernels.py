@@ -114,8 +114,8 @@ def drawn_seed(known, fake):
 def _cudnn_init_dropout_state(_known, _dropout, _train, _seed, dtype=torch.uint8, layout=None, device=None, pin_memory=None):
     """Made once and kept by torch; an estimate knows how large it is. Torch would keep ours, too, and give it to kernels of this process."""
     if not on_phantom():
-        raise CaptureError("dropout between the layers of a recurrent network is captured in a process of its own; expected `ebbtide estimate SCRIPT.py:function`, "
-                           "or dropout=0 there")
+        raise CaptureError("dropout between the layers of a recurrent network is captured in a process of its own; expected "
+                           "`ebbtide estimate SCRIPT.py:function`, or dropout=0 there")
     return torch.empty(0, dtype=dtype, device=device)
 
 

@@ -40,7 +40,8 @@ std::string FitText(const jobs::FitResult& fit, const Terminal& terminal) {
   }
   Table table(columns);
   for (const jobs::FitOnGpu& gpu : fit.gpus) {
-    std::vector<std::string> row = {gpu.gpu, FormatBytes(gpu.memory), BatchText(gpu.max_batch_safe), BatchText(gpu.max_batch)};
+    std::vector<std::string> row = {gpu.gpu, FormatBytes(gpu.memory), BatchText(gpu.max_batch_safe),
+                                    BatchText(gpu.max_batch)};
     if (gpu.with_plan) {
       const jobs::FitWithPlan& with = *gpu.with_plan;
       const char* limited = with.limited_by();
