@@ -24,8 +24,8 @@ struct Row {
 
 // In the order of their kinds.
 constexpr Row kRules[] = {
-    {"_adaptive_avg_pool2d", CopiesScratch},
-    {"_adaptive_avg_pool2d_backward", CopiesScratch},
+    {"_adaptive_avg_pool2d", CopiesScratch, Layout::kPlanar},
+    {"_adaptive_avg_pool2d_backward", CopiesScratch, Layout::kPlanar},
     {"_cudnn_rnn", RecurrentScratch},
     {"_cudnn_rnn_backward", RecurrentBackwardScratch},
     {"_log_softmax", CopiesScratch},
@@ -36,15 +36,15 @@ constexpr Row kRules[] = {
     {"_softmax_backward_data", SoftmaxBackwardScratch},
     {"amax", ReductionScratch},
     {"amin", ReductionScratch},
-    {"avg_pool2d", CopiesScratch},
-    {"avg_pool2d_backward", CopiesScratch},
+    {"avg_pool2d", CopiesScratch, Layout::kPlanar},
+    {"avg_pool2d_backward", CopiesScratch, Layout::kPlanar},
     {"convolution", ConvolutionScratch, Layout::kImages},
     {"convolution_backward", ConvolutionBackwardScratch, Layout::kImages},
     {"embedding", EmbeddingScratch},
     {"embedding_dense_backward", EmbeddingBackwardScratch},
     {"linalg_vector_norm", ReductionScratch},
-    {"max_pool2d_with_indices", CopiesScratch},
-    {"max_pool2d_with_indices_backward", CopiesScratch},
+    {"max_pool2d_with_indices", CopiesScratch, Layout::kPlanar},
+    {"max_pool2d_with_indices_backward", CopiesScratch, Layout::kPlanar},
     {"mean", ReductionScratch},
     {"native_layer_norm", LayerNormScratch},
     {"native_layer_norm_backward", LayerNormBackwardScratch},
@@ -87,7 +87,9 @@ bool LiesSo(const Tensor& tensor, Layout layout) {
     case Layout::kAny: return true;
     case Layout::kDense:
     case Layout::kDenseFirst: return IsDense(tensor);
-    case Layout::kImages: return IsRowMajor(WithoutBatch(tensor)) || IsChannelsLast(tensor);
+    case Layout::kPlanar: return IsRowMajor(tensor) || !IsChannelsLast(tensor);
+    case Layout::kImages:
+      return IsRowMajor(WithoutBatch(tensor)) || (tensor.shape.size() > 3 && IsChannelsLast(tensor));
   }
   return false;
 }

@@ -81,7 +81,9 @@ std::int64_t ResultsPerThread(const Reduction& reduction) {
 constexpr std::int64_t kThreads = 512, kWarp = 32;
 constexpr std::int64_t kFewestValues = 16, kMostValues = 256;  // for each thread, where there is a choice
 constexpr std::int64_t kVectorWidth = 4, kLeastToVectorize = 128;
-constexpr Bytes kPartialSize = 4;  // sums of half precision are float32 as well
+
+// Sums of half precision are float32 as well.
+Bytes PartialSize(DType dtype) { return std::max<Bytes>(ItemSize(dtype), 4); }
 
 }  // namespace
 
@@ -118,7 +120,7 @@ void AddReduction(const Tensor& from, const Dims& axes, const DeviceProfile& gpu
                                        DivideUp(per_thread, kMostValues));
   if (blocks <= 1) return;
   const std::int64_t parts = along_rows ? 1 : width * results_per_thread;  // a block's threads keep theirs apart
-  const Bytes partial_results = SaturatingMul(SaturatingMul(results, blocks), kPartialSize * parts);
+  const Bytes partial_results = SaturatingMul(SaturatingMul(results, blocks), PartialSize(from.dtype) * parts);
   const ScratchList::Place place = scratch.Take(after_results, partial_results);
   scratch.TakeAndRelease(after_results, SaturatingMul(4, columns));
   scratch.Release(place, after_results);
@@ -138,11 +140,14 @@ void ReductionScratch(const ScratchQuery& query, ScratchList& scratch) {
     }
     if (axes.empty()) return;
   }
-  // Whole numbers and truth values are summed up in numbers of the result's size.
+  // Whole numbers and truth values are copied as numbers of the result's size, and those summed up.
   const Tensor& result = query.graph.tensor(query.op.outputs.front());
-  const bool widens = !IsFloating(from->dtype) && ItemSize(result.dtype) != ItemSize(from->dtype);
-  if (widens) scratch.Take(1, SaturatingMul(SizeOf(*from) / ItemSize(from->dtype), ItemSize(result.dtype)));
-  AddReduction(*from, axes, query.gpu, 1, scratch);
+  Tensor summed = *from;
+  if (!IsFloating(from->dtype) && ItemSize(result.dtype) != ItemSize(from->dtype)) {
+    summed.dtype = result.dtype;
+    scratch.Take(1, SizeOf(summed));
+  }
+  AddReduction(summed, axes, query.gpu, 1, scratch);
 }
 
 }  // namespace ebbtide::estimate

@@ -22,6 +22,7 @@ enum class Layout : std::uint8_t {
   kAny,
   kDense,       // no tensor is expanded: products and kernels copy those
   kDenseFirst,  // the first tensor, a gradient, is not
+  kPlanar,      // none has its channels innermost, for which there are other kernels
   kImages,      // each image row-major, or all with channels innermost
 };
 

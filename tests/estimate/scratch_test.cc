@@ -189,5 +189,23 @@ TEST(BlasScratchOf, ProductsWithABiasVectorRunOnCublasLt) {
   EXPECT_EQ(scratch("relu", 1, "a100-80gb"), 0);
 }
 
+TEST(EmbeddingBackwardScratch, ManyIndicesAreSortedAndSummedInParts) {
+  const auto bytes_of = [](std::int64_t count) {
+    Bytes sum = 0;
+    for (const Scratch& scratch : OneOp("embedding_dense_backward")
+                                      .Reads("grad_output", {count, 2048}, {2048, 1})
+                                      .Reads("indices", {count}, {1})
+                                      .Makes({5000, 2048})
+                                      .Ask()) {
+      sum += RoundUp(scratch.bytes, 512);
+    }
+    return sum;
+  };
+  EXPECT_EQ(bytes_of(3072), 0);
+  // 16384 / 10 + 5000 parts of 2048 float32, three numbers for each index, two for each of 5000 segments, one for each
+  // part, and two more: what torch 2.15 asks for on the phantom A100.
+  EXPECT_EQ(bytes_of(16384), 6638 * 8192 + 3 * 131072 + 2 * 40448 + 53248 + 2 * 512);
+}
+
 }  // namespace
 }  // namespace ebbtide::estimate
