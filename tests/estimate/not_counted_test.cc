@@ -48,9 +48,9 @@ TEST(NotCounted, NotWhatWasMeasured) {
 }
 
 TEST(NotCounted, ARuleHoldsForTheLayoutsItWasMadeFor) {
-  EXPECT_THAT(NotCounted(OneOp("mm", {1, 4})), IsEmpty());                               // turned
-  EXPECT_THAT(NotCounted(OneOp("mm", {0, 1})), ElementsAre("scratch of aten::mm"));      // expanded: it is copied
-  EXPECT_THAT(NotCounted(OneOp("_softmax", {1, 4})), IsEmpty());                         // its rule has the copy
+  EXPECT_THAT(NotCounted(OneOp("mm", {1, 4})), IsEmpty());                           // turned
+  EXPECT_THAT(NotCounted(OneOp("mm", {0, 1})), ElementsAre("scratch of aten::mm"));  // expanded: it is copied
+  EXPECT_THAT(NotCounted(OneOp("_softmax", {1, 4})), IsEmpty());                     // its rule has the copy
 }
 
 TEST(NotCounted, OtherFrameworksHaveTheirOwnKernels) {
