@@ -130,8 +130,8 @@ Planned MakePlan(const TrainingGraph& graph, const Problem& problem, const Polic
     plan.peak = Place(workload, plan.schedule, std::min(problem.limits.budget, live_peak + live_peak / 500),
                       problem.cancelled, problem.deadline.ButNotBefore(kSecondsForAddresses));
     if (plan.peak > problem.limits.budget && plan.schedule.stays.size() < kManyStays && !IsLate(problem)) {
-      plan.peak = Place(workload, plan.schedule, problem.limits.budget, problem.cancelled, problem.deadline,
-                        kHardPacking);
+      plan.peak =
+          Place(workload, plan.schedule, problem.limits.budget, problem.cancelled, problem.deadline, kHardPacking);
     }
     if (IsCancelled(problem)) return out;
     if (plan.peak <= problem.limits.budget) {
@@ -150,7 +150,8 @@ Planned MakePlan(const TrainingGraph& graph, const Problem& problem, const Polic
       continue;
     }
     // A little less, and more so each time; what was found is a good place to go on from.
-    asked.limits.budget -= std::max(plan.peak - problem.limits.budget, (problem.limits.budget / 1000) << std::min(i, 5));
+    asked.limits.budget -=
+        std::max(plan.peak - problem.limits.budget, (problem.limits.budget / 1000) << std::min(i, 5));
     if (result.preferences) options.start = {*std::move(result.preferences)};
   }
   if (policy.run != RunHome) return out;

@@ -148,9 +148,9 @@ TEST(Retention, TakesOverWhatOthersCopyAndRun) {
       ExpectCounted(retention, task->problem.limits.budget);
       if (HasFatalFailure()) return;
       sim::Schedule schedule = retention.ToSchedule();
-      const Status valid = Validate(
-          task->graph, schedule,
-          {.budget = retention.peak(), .alignment = task->workload.alignment, .needs_addresses = false});
+      const Status valid =
+          Validate(task->graph, schedule,
+                   {.budget = retention.peak(), .alignment = task->workload.alignment, .needs_addresses = false});
       ASSERT_TRUE(valid) << valid.error().message;
       const Bytes height = GiveAddresses(task->workload, schedule);
       ASSERT_TRUE(GivesTheSame(task->graph, schedule, task->workload.alignment, height));
@@ -171,7 +171,8 @@ TEST(Decide, KeepsTheBudgetAtAnyNumberOfThreads) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     const auto task = RandomTask(8'000'000 + static_cast<std::uint64_t>(seed));
     if (!task->problem.limits.may_recompute) continue;
-    DecideOptions options{.changes = 2000, .seed = static_cast<std::uint64_t>(seed), .start = {}, .progress = {}, .stop = {}};
+    DecideOptions options{
+        .changes = 2000, .seed = static_cast<std::uint64_t>(seed), .start = {}, .progress = {}, .stop = {}};
     const DecideResult alone = Decide(task->problem, options);
     options.threads = 3;
     const DecideResult beside = Decide(task->problem, options);

@@ -78,7 +78,8 @@ class Swarming {
     const std::size_t known = std::min(options_.start.size(), (particles_.size() + 1) / 2);
     particle.Start(i < known ? RunsOf(problem_, units_, options_.start[i]) : std::vector<RunAgain>{});
     const std::int64_t before = particle.evaluations();
-    if (particle.best().excess > 0) particle.Fit(static_cast<std::int64_t>(static_cast<double>(left_[i]) * kFitShare), kFitHeat, Stop());
+    if (particle.best().excess > 0)
+      particle.Fit(static_cast<std::int64_t>(static_cast<double>(left_[i]) * kFitShare), kFitHeat, Stop());
     left_[i] -= particle.evaluations() - before;
   }
 

@@ -8,12 +8,12 @@
 namespace ebbtide::plan {
 namespace {
 
-constexpr int kMostDepth = 24;       // of a chain of runs that is added at once
-constexpr int kMostChanges = 96;     // of one proposal
-constexpr int kTries = 24;           // to find a storage worth dropping
-constexpr int kPerAdjustment = 64;   // proposals between two looks at the price and the overloaded stages
+constexpr int kMostDepth = 24;      // of a chain of runs that is added at once
+constexpr int kMostChanges = 96;    // of one proposal
+constexpr int kTries = 24;          // to find a storage worth dropping
+constexpr int kPerAdjustment = 64;  // proposals between two looks at the price and the overloaded stages
 
-constexpr double kDearest = 64;      // price of memory over that at the beginning
+constexpr double kDearest = 64;  // price of memory over that at the beginning
 
 }  // namespace
 
@@ -31,7 +31,8 @@ Improver::Improver(const Problem& problem, const Units& units, const std::vector
   }
   Nanos total = 0;
   for (const Unit& unit : units.units) total += unit.parts.front().time;
-  scale_ = std::max(1.0, static_cast<double>(total) / static_cast<double>(std::max<std::size_t>(units.units.size(), 1)));
+  scale_ =
+      std::max(1.0, static_cast<double>(total) / static_cast<double>(std::max<std::size_t>(units.units.size(), 1)));
 }
 
 void Improver::Start(const std::vector<RunAgain>& runs) {

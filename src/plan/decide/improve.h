@@ -44,9 +44,7 @@ class Improver {
     Moment at;
   };
 
-  double Cost() const {
-    return static_cast<double>(state_.again()) + price_ * state_.levels().weighted();
-  }
+  double Cost() const { return static_cast<double>(state_.again()) + price_ * state_.levels().weighted(); }
   Moment Add(UnitId unit, RunId before);
   void Remove(Moment at);
   void UndoTo(std::size_t mark);
@@ -67,14 +65,14 @@ class Improver {
   const Units& units_;
   Retention state_;
   Random random_;
-  std::vector<StorageId> candidates_;   // that may be dropped for a while
-  std::vector<double> weights_;         // running sums
-  double price_ = 0;                    // of a byte above the budget in one stage, in nanoseconds
+  std::vector<StorageId> candidates_;  // that may be dropped for a while
+  std::vector<double> weights_;        // running sums
+  double price_ = 0;                   // of a byte above the budget in one stage, in nanoseconds
   double first_price_ = 1;
-  double scale_ = 1;                    // a typical change in time
+  double scale_ = 1;  // a typical change in time
   double temperature_ = 0;
-  int allowance_ = 0;                   // changes that the proposal at hand may still make
-  std::vector<Change> log_;             // of the proposal at hand
+  int allowance_ = 0;        // changes that the proposal at hand may still make
+  std::vector<Change> log_;  // of the proposal at hand
   std::int64_t evaluations_ = 0;
   std::vector<RunAgain> lowest_;
   Decided best_;

@@ -34,8 +34,8 @@ struct Absence {
   StorageId storage;
   // Its copy to the host is queued; its memory is given up, and compute waits for the copy. Neither where has_copy.
   OpId leave, to;
-  OpId from;       // it has memory again, and its copy to the device is queued
-  bool has_copy = false;  // the host has its contents from before: nothing is copied to it
+  OpId from;               // it has memory again, and its copy to the device is queued
+  bool has_copy = false;   // the host has its contents from before: nothing is copied to it
   std::uint32_t turn = 0;  // as in sim::Stay
 };
 
@@ -123,7 +123,7 @@ class Retention {
   std::vector<std::vector<StorageId>> coming_, leaving_;
   IdVector<OpId, std::vector<StorageId>> first_needs_;  // without state; one more, for the end
   IdVector<RunId, Run> runs_;
-  std::vector<RunId> free_;    // numbers of runs that went
+  std::vector<RunId> free_;  // numbers of runs that went
   std::vector<RunId> active_;
   std::vector<std::vector<RunId>> stages_;  // runs of each, in the order of time
   IdVector<StorageId, std::vector<Event>> events_;

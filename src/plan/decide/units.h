@@ -31,8 +31,8 @@ struct Unit {
 
 struct Units {
   IdVector<UnitId, Unit> units;
-  IdVector<StorageId, UnitId> of;      // that returns it; none: it cannot be made again
-  IdVector<OpId, UnitId> by_maker;     // none: it makes nothing that can be made again
+  IdVector<StorageId, UnitId> of;   // that returns it; none: it cannot be made again
+  IdVector<OpId, UnitId> by_maker;  // none: it makes nothing that can be made again
 };
 
 // Empty where nothing may be recomputed.

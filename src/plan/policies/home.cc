@@ -1,5 +1,6 @@
-// HOME: the whole model at once, by a particle swarm and local search, twice over: preferences that a rollout turns into
-// a schedule, and decisions that are the schedule. Each begins with what is known by then, and the fastest is taken.
+// HOME: the whole model at once, by a particle swarm and local search, twice over: preferences that a rollout turns
+// into a schedule, and decisions that are the schedule. Each begins with what is known by then, and the fastest is
+// taken.
 #include <algorithm>
 
 #include "plan/decide/decide.h"
@@ -44,8 +45,8 @@ bool IsShort(const Problem& problem) {
 PolicyResult RunHome(const PolicyInput& input) {
   const Problem& problem = input.problem;
   SearchOptions options = input.search;
-  std::int64_t changes = options.evaluations > 0 ? kChangesPerRollout * options.evaluations
-                                                 : DefaultChanges(*problem.workload);
+  std::int64_t changes =
+      options.evaluations > 0 ? kChangesPerRollout * options.evaluations : DefaultChanges(*problem.workload);
   if (options.evaluations == 0) options.evaluations = DefaultEvaluations(*problem.workload);
   // Where nothing is copied, decisions are the better of the two.
   if (!problem.limits.may_swap) options.evaluations = std::max<std::int64_t>(options.evaluations / 4, 1);

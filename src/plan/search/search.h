@@ -18,8 +18,8 @@ struct SearchOptions {
   double local_share = 0.6;  // of the evaluations: local search on the best particle
   int particles = 16;
   CandidateOptions candidates;
-  std::vector<Preferences> start;         // further preferences to begin with
-  std::vector<sim::Schedule> schedules;   // further schedules to begin with; they need not be within the budget
+  std::vector<Preferences> start;        // further preferences to begin with
+  std::vector<sim::Schedule> schedules;  // further schedules to begin with; they need not be within the budget
   std::function<void(std::int64_t done, std::int64_t all, Nanos best)> progress;
   // Ends the search early, with what it has, as the problem's deadline does; asked from several threads.
   std::function<bool()> stop;
