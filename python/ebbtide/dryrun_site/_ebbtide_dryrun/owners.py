@@ -1,12 +1,16 @@
 """Whose the memory is: which addresses hold parameters, buffers, gradients and optimizer state at a moment."""
 
+import contextlib
 import gc
+import threading
 import weakref
 
 
 class Owners:
     def __init__(self, torch):
         self.torch = torch
+        self.lock = threading.RLock()  # whoever holds it knows that no further backward pass begins
+        self.backwards = 0  # passes that are under way, in all threads; one within another counts once
         self.modules = {}  # id: weak reference, of modules with parameters, buffers or children
         self.leaves = {}  # id: weak reference, of tensors that gradients are accumulated into
         self.looks = []  # (allocations so far, {address of a storage: (category, name)})
@@ -15,6 +19,8 @@ class Owners:
 
     def reset(self):
         self.looks = []
+        self.lock = threading.RLock()  # of a child by fork: the thread that had the old one may not be there
+        self.backwards = 0
 
     def attach(self, late=False):
         from torch.nn.modules import module
@@ -43,27 +49,48 @@ class Owners:
 
     _on_registration._torchdynamo_disable = True  # type: ignore[attr-defined]
 
+    @contextlib.contextmanager
+    def backward(self):
+        """Around a backward pass: autograd stores gradients without the interpreter's lock."""
+        outermost = self.torch._C._current_graph_task_id() == -1
+        if outermost:
+            with self.lock:
+                self.backwards += 1
+        try:
+            yield
+        finally:
+            if outermost:
+                with self.lock:
+                    self.backwards -= 1
+
     def look(self, now, optimizer):
         if now is None:
             return
+        with self.lock:
+            self._look(now, optimizer)
+
+    def _look(self, now, optimizer):
         found = {}
+        mine = 1 if self.torch._C._current_graph_task_id() != -1 else 0
+        with_gradients = self.backwards <= mine  # no other thread is storing any
         self._name()
         for module in self._alive():
             for name, buffer in module._buffers.items():
                 self._add(found, buffer, "Buffer", self.names.get(id(buffer), name))
             for name, parameter in module._parameters.items():
-                self._add_parameter(found, parameter, self.names.get(id(parameter), name))
+                self._add_parameter(found, parameter, self.names.get(id(parameter), name), with_gradients)
         if optimizer is not None:
             self._add_optimizer(found, optimizer)
         for leaf in self.live_leaves():
-            self._add_parameter(found, leaf, self.names.get(id(leaf), ""))
+            self._add_parameter(found, leaf, self.names.get(id(leaf), ""), with_gradients)
         self.looks.append((now, found))
 
-    def _add_parameter(self, found, parameter, name):
+    def _add_parameter(self, found, parameter, name, with_gradients):
         if parameter is None:
             return
         self._add(found, parameter, "Parameter", name)
-        self._add(found, parameter.grad, "Gradient", name)
+        if with_gradients:
+            self._add(found, parameter.grad, "Gradient", name)
         # What a parameter carries with it, as quantized ones do (quant_state.absmax).
         for key, value in list(getattr(parameter, "__dict__", {}).items()):
             self._add_all(found, value, "Parameter", f"{name}.{key}")
@@ -71,7 +98,7 @@ class Owners:
     def _add_optimizer(self, found, optimizer):
         for group in optimizer.param_groups:
             for parameter in group["params"]:
-                self._add_parameter(found, parameter, self.names.get(id(parameter), ""))
+                self._add_parameter(found, parameter, self.names.get(id(parameter), ""), True)  # the optimizer has just read them itself
         for key, state in list(optimizer.state.items()):
             name = self.names.get(id(key), "")
             for inner, value in state.items() if isinstance(state, dict) else ():

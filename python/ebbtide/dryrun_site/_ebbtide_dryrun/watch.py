@@ -132,7 +132,8 @@ class Watch:
                 if self.stop_after and self.steps >= self.stop_after:
                     self._stop()
             try:
-                return original(*arguments, **keywords)
+                with self.owners.backward():
+                    return original(*arguments, **keywords)
             finally:
                 if begin is not None:
                     self.spans.append((phase, begin, count(), line))
