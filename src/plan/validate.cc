@@ -146,6 +146,9 @@ class Validator {
     version_.assign(graph_.storages.size(), kGarbage);
     host_.assign(graph_.storages.size(), kGarbage);
     fresh_.assign(graph_.storages.size(), false);
+    for (const StorageId s : version_.ids()) {
+      if (graph_.storage(s).outside) version_[s] = 0;
+    }
     const std::size_t boundaries = schedule_.steps.size() + 1;
     IdVector<StepId, std::vector<const Stay*>> begins(boundaries), ends(boundaries), leaves(boundaries);
     for (const Stay& stay : schedule_.stays) {
@@ -182,7 +185,7 @@ class Validator {
     }
     held_ -= SizeOf(s);
     device_[s] = nullptr;
-    version_[s] = kGarbage;
+    if (!graph_.storage(s).outside) version_[s] = kGarbage;
     if (options_.needs_addresses && SizeOf(s) > 0) places_.erase(stay.address);
     return {};
   }
@@ -235,14 +238,15 @@ class Validator {
     const OpId op = schedule_.steps[k];
     const Effect& effect = effects_[op];
     const bool again = is_again_[k];
-    const bool is_batch_norm = graph_.op(op).kind.find("batch_norm") != std::string::npos;
-    const auto is_statistics = [&](StorageId s) {
-      return again && is_batch_norm && graph_.storage(s).kind == StorageKind::kBuffer;
+    // Who executes the plan gives an op that runs again the state that it changes as it first found it, and puts back
+    // what was there: what the op makes is the same, and the state does not change twice.
+    const auto is_given_back = [&](StorageId s) {
+      return again && effect.changes.contains(s) && IsPersistent(graph_.storage(s).kind);
     };
     for (const auto& [s, version] : expected_[op]) {
       if (!device_[s] && SizeOf(s) > 0) return Fail("{}: {} is not on the device", StepName(k), Name(s));
       fresh_[s] = false;
-      if (!is_statistics(s) && SizeOf(s) > 0 && version_[s] != version) {
+      if (!is_given_back(s) && graph_.storage(s).bytes > 0 && version_[s] != version) {
         return Fail("{}: {} has version {} where {} is expected", StepName(k), Name(s), version_[s], version);
       }
     }
@@ -258,9 +262,10 @@ class Validator {
       }
     }
     for (const StorageId s : effect.changes) {
-      if (is_statistics(s)) continue;
-      if (again && IsPersistent(graph_.storage(s).kind))
-        return Fail("{}: changes {} a second time", StepName(k), Name(s));
+      if (is_given_back(s)) {
+        if (effect.makes.empty()) return Fail("{}: changes {} a second time", StepName(k), Name(s));
+        continue;
+      }
       if (version_[s] != kGarbage) ++version_[s];
     }
     if (held_ + workspace > options_.budget) {

@@ -85,15 +85,12 @@ class Maker {
   }
 
   // Whether `op` gives the same contents for `made` when it runs again later: it always does for the same inputs, and
-  // these have not changed since. What batch norm reads of its running statistics does not reach its output.
+  // these have not changed since. State that it changes itself, as batch norm its statistics, it is given as it first
+  // found it, and leaves as it is (docs/plan.md).
   bool CanRunAgain(OpId op, StorageId made, const Lists<StorageId, OpId>& writers) const {
-    const Op& described = graph_.op(op);
-    if (!described.deterministic) return false;
-    const bool is_batch_norm = described.kind.find("batch_norm") != std::string::npos;
+    if (!graph_.op(op).deterministic) return false;
     for (const StorageId s : out_.needs[op]) {
-      if (s == made) continue;
-      const StorageKind kind = graph_.storage(s).kind;
-      if (is_batch_norm && kind == StorageKind::kBuffer) continue;
+      if (s == made || (out_.IsState(s) && std::ranges::find(out_.changes[op], s) != out_.changes[op].end())) continue;
       const auto changed = writers[s];
       if (changed.empty() || changed.back() < op) continue;
       if (*std::ranges::lower_bound(changed, op) < first_update_) return false;

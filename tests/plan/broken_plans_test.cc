@@ -11,6 +11,7 @@
 #include "plan/validate.h"
 #include "sim/simulate.h"
 #include "tests/plan/memory_model.h"
+#include "tests/support/hand_graph.h"
 #include "tests/support/random_plans.h"
 
 namespace ebbtide::plan {
@@ -372,6 +373,54 @@ TEST(BrokenPlans, EditsAreRefusedOrHarmless) {
   Tell(refused, "edited plans: refused");
   Tell(harmless, "edited plans: harmless");
   EXPECT_GT(harmless, cases / 10);
+}
+
+// y is made of x and a buffer, leaves, and is made again for the last op; meanwhile the buffer has changed.
+//   op 0 makes y, op 1 changes the buffer, op 2 reads y
+sim::Schedule MadeAgainAfterTheChange() {
+  const StepId end(4);
+  sim::Schedule schedule;
+  for (const std::size_t op : {0, 1, 0, 2}) schedule.steps.push_back(OpId(op));
+  const auto stay = [&](std::size_t s, std::size_t from, StepId to, Begin begin, End last) {
+    schedule.stays.push_back({.storage = StorageId(s), .from = StepId(from), .to = to, .begin = begin, .end = last});
+  };
+  stay(0, 0, end, Begin::kPresent, End::kStays);  // x
+  stay(1, 0, end, Begin::kPresent, End::kStays);  // the buffer
+  stay(2, 0, StepId(1), Begin::kCompute, End::kDrop);
+  stay(2, 2, end, Begin::kRecompute, End::kFree);
+  stay(3, 3, end, Begin::kCompute, End::kFree);
+  return schedule;
+}
+
+TEST(BrokenPlans, WhatReadsABufferIsNotMadeAgainOnceThatHasChanged) {
+  for (const char* const kind : {"native_batch_norm", "cudnn_batch_norm", "mul", "mine::batch_norm"}) {
+    for (const bool outside : {false, true}) {
+      HandGraph step;
+      const TensorId x = step.Present(8, StorageKind::kInput);
+      const TensorId buffer = step.Present(4, StorageKind::kBuffer);
+      step.graph.storages[1].outside = outside;
+      const TensorId y = step.Make(kind, {x, buffer}, 8, {});
+      step.Change("add_", {buffer}, {});
+      step.Make("read", {y}, 1, {.phase = Phase::kBackward});
+      const Status valid = Validate(step.graph, MadeAgainAfterTheChange(), {.budget = 100, .alignment = 1, .needs_addresses = false});
+      ASSERT_FALSE(valid) << kind << outside;
+      EXPECT_NE(valid.error().message.find("storage 1 has version 1 where 0 is expected"), std::string::npos)
+          << valid.error().message;
+    }
+  }
+}
+
+TEST(BrokenPlans, WhatChangesABufferItselfIsMadeAgain) {
+  for (const char* const kind : {"native_batch_norm", "mine::counts"}) {
+    HandGraph step;
+    const TensorId x = step.Present(8, StorageKind::kInput);
+    const TensorId buffer = step.Present(4, StorageKind::kBuffer);
+    const TensorId y = step.Make(kind, {x, buffer}, 8, {.mutated = {buffer}});
+    step.Change("add_", {buffer}, {});
+    step.Make("read", {y}, 1, {.phase = Phase::kBackward});
+    const Status valid = Validate(step.graph, MadeAgainAfterTheChange(), {.budget = 100, .alignment = 1, .needs_addresses = false});
+    EXPECT_TRUE(valid) << valid.error().message;
+  }
 }
 
 }  // namespace

@@ -20,8 +20,6 @@ Contents Mix(Contents a, Contents b) {
 
 StorageId StorageOf(const TrainingGraph& graph, TensorId id) { return graph.tensor(id).storage; }
 
-bool IsBatchNorm(const Op& op) { return op.kind.find("batch_norm") != std::string::npos; }
-
 // What an op reads, and what that makes of the storages it writes.
 struct Doing {
   std::vector<StorageId> reads;
@@ -116,14 +114,14 @@ class Run {
   Bytes Round(Bytes bytes) const { return (bytes + alignment_ - 1) / alignment_ * alignment_; }
   Bytes Size(StorageId s) const { return Round(graph_.storage(s).bytes); }
 
-  // Batch norm's outputs do not depend on its running statistics; those do not change when it runs again.
-  bool IsStatistics(OpId op, StorageId s) const {
-    return IsBatchNorm(graph_.op(op)) && graph_.storage(s).kind == StorageKind::kBuffer;
+  // State that an op changes: when it runs again it is given what it found the first time, and leaves the state alone.
+  bool IsGivenBack(OpId op, StorageId s) const {
+    return doing_[op].writes.contains(s) && IsPersistent(graph_.storage(s).kind);
   }
   Contents Result(OpId op, const std::map<StorageId, Contents>& contents, int run) const {
     Contents out = Mix(op.index(), graph_.op(op).deterministic ? 0 : static_cast<Contents>(run));
     for (const StorageId s : doing_[op].reads) {
-      if (!IsStatistics(op, s) && Size(s) > 0) out = Mix(out, contents.at(s));
+      if (Size(s) > 0) out = Mix(out, contents.at(s));
     }
     return out;
   }
@@ -169,9 +167,10 @@ class Run {
       }
       if (!stay) return false;
       if (coming_.contains(s)) memory_.Write(stay->address, Size(s), coming_[s]), coming_.erase(s);
-      const auto found = memory_.Read(stay->address, Size(s));
-      if (!found && !IsStatistics(op, s)) return false;
-      contents[s] = found.value_or(0);
+      auto found = memory_.Read(stay->address, Size(s));
+      if (IsGivenBack(op, s)) found = run == 0 ? found_[{op, s}] = found : found_[{op, s}];
+      if (!found) return false;
+      contents[s] = *found;
     }
     const Bytes workspace = k < schedule_.workspace_address.end_id() ? schedule_.workspace_address[k] : -1;
     const Bytes own = Round(graph_.op(op).workspace);
@@ -181,7 +180,7 @@ class Run {
     if (run == 0 && result != results_[op]) return false;
     Bytes beside = own;
     for (const StorageId s : doing.writes) {
-      if (Size(s) == 0 || (run > 0 && IsStatistics(op, s))) continue;
+      if (Size(s) == 0 || (run > 0 && IsGivenBack(op, s))) continue;
       const sim::Stay* stay = Here(s, k);
       const bool is_new = std::ranges::find(doing.reads, s) == doing.reads.end();
       const bool begins = stay && stay->from == k && stay->begin != sim::Begin::kCopyIn;
@@ -212,6 +211,7 @@ class Run {
   std::set<StorageId> existing_;
   std::map<StorageId, const sim::Stay*> here_;
   std::map<StorageId, std::optional<Contents>> host_;
+  std::map<std::pair<OpId, StorageId>, std::optional<Contents>> found_;  // by the first run of an op
   std::map<StorageId, Contents> coming_;  // copies to the device that nobody has waited for
 };
 

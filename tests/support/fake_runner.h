@@ -35,7 +35,7 @@ class FakeRunner final : public OpRunner {
 
  private:
   bool ReadsContents(OpId op) const;
-  std::uint64_t DigestOf(OpId op, std::span<const double> scalars, bool with_statistics);
+  std::uint64_t DigestOf(OpId op, std::span<const double> scalars);
 
   const TrainingGraph& graph_;
   sim::Workload workload_;

@@ -57,8 +57,10 @@ class Maker {
         break;
       case 2: {
         layer.parameter = step_.Present(Size());
-        const TensorId mean = step_.Present(Size(), StorageKind::kBuffer);
-        details.mutated = {mean};
+        // Layers may share statistics, and one that evaluates reads them and leaves them.
+        if (means_.empty() || Chance(0.7)) means_.push_back(step_.Present(Size(), StorageKind::kBuffer));
+        const TensorId mean = means_[Below(means_.size())];
+        if (Chance(0.7)) details.mutated = {mean};
         const auto made = step_.Run("native_batch_norm", {input, layer.parameter, mean}, {Size(), 4, 4}, details);
         layer.output = made[0];
         layer.saved = {made[1], made[2]};
@@ -156,6 +158,7 @@ class Maker {
   HandGraph step_;
   bool early_update_ = false;
   std::vector<Layer> layers_;
+  std::vector<TensorId> means_;  // statistics of batch norm
   std::vector<std::pair<TensorId, TensorId>> gradients_;
 };
 

@@ -21,6 +21,8 @@ Result<HostSlots> HostSlots::Make(const TrainingGraph& graph, const sim::Workloa
     out.before_step_[s] = next;
     next += workload.bytes[s];
   }
+  out.found_ = next;
+  next += program.found_bytes;
   out.protect_ = next;
   Bytes most = 0;
   for (const Instruction& instruction : program.instructions) {

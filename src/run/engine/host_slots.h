@@ -21,15 +21,17 @@ class HostSlots {
   std::byte* CopyOf(StorageId storage) const { return memory_->data() + copy_[storage]; }
   // Only of the program's `undo`.
   std::byte* BeforeStep(StorageId storage) const { return memory_->data() + before_step_[storage]; }
-  // For an instruction's `protect`, one after the other.
+  // For the `protect` of an instruction that runs again, one after the other: as it is now.
   std::byte* protect() const { return memory_->data() + protect_; }
+  // The same, as the first run of its op found it.
+  std::byte* FoundBy(const Instruction& instruction) const { return memory_->data() + found_ + instruction.found; }
   // Of device memory that copies are made of.
   Bytes copied_bytes() const { return copied_bytes_; }
 
  private:
   std::shared_ptr<HostMemory> memory_;
   IdVector<StorageId, Bytes> copy_, before_step_;  // -1: it has none
-  Bytes protect_ = 0, copied_bytes_ = 0;
+  Bytes protect_ = 0, found_ = 0, copied_bytes_ = 0;
 };
 
 }  // namespace ebbtide::run

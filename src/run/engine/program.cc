@@ -54,8 +54,14 @@ Program MakeProgram(const TrainingGraph& graph, const sim::Workload& workload, c
     if (stay.begin == Begin::kCompute || stay.begin == Begin::kRecompute) begun[stay.from][stay.storage] = stay.address;
   }
   std::map<OpId, DrawId> draws;  // of ops that run again
+  std::map<OpId, Bytes> found;   // of all ops that run again: where they keep the state that they change
   for (const StepId k : schedule.steps.ids()) {
-    if (again[k] && graph.op(schedule.steps[k]).random) draws.emplace(schedule.steps[k], DrawId(draws.size()));
+    const OpId op = schedule.steps[k];
+    if (!again[k] || !found.emplace(op, out.found_bytes).second) continue;
+    if (graph.op(op).random) draws.emplace(op, DrawId(draws.size()));
+    for (const StorageId s : workload.changes[op]) {
+      if (IsPersistent(graph.storage(s).kind)) out.found_bytes += graph.storage(s).bytes;
+    }
   }
   out.draws = draws.size();
   out.first_update = end;
@@ -77,9 +83,11 @@ Program MakeProgram(const TrainingGraph& graph, const sim::Workload& workload, c
     if (!instruction.again && graph.op(instruction.op).phase == Phase::kForward) out.middle = k.Next();
     PlaceBirths(graph, workload, begun[k], instruction);
     if (const auto draw = draws.find(instruction.op); draw != draws.end()) instruction.draw = draw->second;
+    const auto runs_again = found.find(instruction.op);
+    if (runs_again != found.end()) instruction.found = runs_again->second;
     for (const StorageId s : workload.changes[instruction.op]) {
       if (!IsPersistent(graph.storage(s).kind)) continue;
-      if (instruction.again) instruction.protect.push_back(s);
+      if (runs_again != found.end()) instruction.protect.push_back(s);
       if (!instruction.in_update && !undone[s] && !graph.storage(s).outside) {
         undone[s] = true;
         out.undo.push_back(s);

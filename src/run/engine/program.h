@@ -30,7 +30,10 @@ struct Instruction {
   bool in_update = false;  // from the first op of the update on
   std::vector<Birth> births;
   Bytes scratch_address = 0, scratch_bytes = 0;  // for what the op needs meanwhile
-  std::vector<StorageId> protect;  // state that the op changes again although it was changed already: left as it is
+  // State that an op changes which runs more than once. Its first run keeps what it finds; the others are given that,
+  // and leave the state as it is.
+  std::vector<StorageId> protect;
+  Bytes found = 0;                 // where on the host it is kept, among all that is
   DrawId draw;                     // none: the op is not random, or runs once
 };
 
@@ -38,6 +41,7 @@ struct Program {
   IdVector<StepId, Instruction> instructions;  // one per step, and one more
   sim::Layout layout;                          // which copies are queued and awaited, and which stays end
   std::size_t draws = 0;                       // random states to keep
+  Bytes found_bytes = 0;                       // of state that ops which run again found the first time
   StepId middle{0};                 // the instruction after the last op of forward that runs for the first time
   StepId first_update{0};           // instructions before it can be undone
   std::vector<StorageId> undo;      // state that they change; what lies outside the pool is not ours to undo

@@ -54,6 +54,8 @@ class StepExecution {
   RunStatus MoveToPlaces(const Instruction& instruction);
   RunStatus SaveProtected(const Instruction& instruction);
   RunStatus RestoreProtected(const Instruction& instruction);
+  // Puts what is on the host, one after the other, in the place of the instruction's `protect`.
+  RunStatus WriteProtected(const Instruction& instruction, const std::byte* host);
   Status Declare(const Instruction& instruction);
   Nanos Waited(Nanos from, const Instruction& instruction);
   RunStatus AwaitCopy(StayId stay, bool out);

@@ -51,17 +51,20 @@ RunStatus StepExecution::RunOp(StepId k, const Instruction& instruction, const S
 }
 
 RunStatus StepExecution::SaveProtected(const Instruction& instruction) {
-  std::byte* host = step_.host().protect();
+  std::byte* host = instruction.again ? step_.host().protect() : step_.host().FoundBy(instruction);
   for (const StorageId s : instruction.protect) {
     const Bytes bytes = step_.graph().storage(s).bytes;
     EBB_RUN(Access(instruction.in_update, [&] { return device_.Save(places_.AddressOf(s), host, bytes); }));
     host += bytes;
   }
-  return {};
+  return instruction.again ? WriteProtected(instruction, step_.host().FoundBy(instruction)) : RunStatus();
 }
 
 RunStatus StepExecution::RestoreProtected(const Instruction& instruction) {
-  const std::byte* host = step_.host().protect();
+  return instruction.again ? WriteProtected(instruction, step_.host().protect()) : RunStatus();
+}
+
+RunStatus StepExecution::WriteProtected(const Instruction& instruction, const std::byte* host) {
   for (const StorageId s : instruction.protect) {
     const Bytes bytes = step_.graph().storage(s).bytes;
     EBB_RUN(Access(instruction.in_update, [&] { return device_.Restore(host, places_.AddressOf(s), bytes); }));
