@@ -1,11 +1,8 @@
 // One direction of a link as a thread: copies of memory, one at a time, in the order in which they were queued.
 #pragma once
 
-#include <condition_variable>
 #include <cstddef>
-#include <deque>
-#include <mutex>
-#include <thread>
+#include <memory>
 #include <vector>
 
 #include "base/units.h"
@@ -16,7 +13,8 @@ namespace ebbtide::run {
 class CopyThread {
  public:
   // A copy takes at least `latency` and what its bytes need at `speed`; with a speed of 0, as long as it takes.
-  CopyThread(double speed, Nanos latency) : speed_(speed), latency_(latency), thread_([this] { Work(); }) {}
+  CopyThread(double speed, Nanos latency);
+  // In a child by fork, where the thread is not, nothing is waited for and nothing freed.
   ~CopyThread();
   CopyThread(const CopyThread&) = delete;
   CopyThread& operator=(const CopyThread&) = delete;
@@ -30,23 +28,8 @@ class CopyThread {
   std::vector<CopySpan> TakeSpans();
 
  private:
-  struct Copy {
-    const std::byte* from;
-    std::byte* to;
-    Bytes bytes;
-  };
-  void Work();
-  void Run(const Copy& copy) const;
-
-  const double speed_;
-  const Nanos latency_;
-  std::mutex mutex_;
-  std::condition_variable work_, done_;
-  std::deque<Copy> waiting_;
-  std::vector<CopySpan> spans_;
-  Ticket queued_ = 0, finished_ = 0;
-  bool ending_ = false;
-  std::thread thread_;  // the last member: it uses the others
+  struct Worker;
+  std::unique_ptr<Worker> worker_;
 };
 
 }  // namespace ebbtide::run
