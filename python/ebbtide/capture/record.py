@@ -14,6 +14,9 @@ aten = torch.ops.aten
 PERSISTENT = {"parameter", "buffer", "optimizer_state", "input"}  # kinds of storages that exist before the step
 # Another handle on the same tensor, made by autograd's own bookkeeping; nothing runs.
 _SAME_TENSOR = {aten.detach.default, aten.alias.default, aten.detach_.default, aten.lift.default}
+# Namespaces whose ops are known to be functions of their arguments and the random state. What any other op does beside its result, what it keeps
+# and whether it draws is not known: it is run once per step, and never to be measured (native/kernels/kernels.cc).
+_KNOWN = {"aten", "prims", "torchvision"}
 # Written in training although the schema does not say so.
 _RUNNING_STATISTICS = {
     name: ("running_mean", "running_var")
@@ -116,7 +119,9 @@ class Recorder:
         flops = _flops(function, args, kwargs, result)
         if flops:
             op["flops"] = flops
-        if _is_random(function, arguments):
+        if function.namespace not in _KNOWN:
+            op["random"], op["deterministic"] = True, False
+        elif _is_random(function, arguments):
             op["random"] = True
             if self.phase == "backward":
                 raise CaptureError(

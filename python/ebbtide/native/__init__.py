@@ -5,12 +5,15 @@ from ._core import (
     AnyBatch,
     Engine,
     EstimateResult,
+    Gate,
     Graph,
+    Held,
     Plan,
     PlanResult,
     Pool,
     Profile,
     Profiler,
+    Scope,
     SharedArranger,
     SharedPool,
     estimate,
@@ -33,7 +36,7 @@ def library_path() -> str:
 
 
 __all__ = [
-    "AnyBatch", "Engine", "EstimateResult", "Graph", "Plan", "PlanResult", "Pool", "Profile", "Profiler",
-    "SharedArranger", "SharedPool", "estimate", "fit", "inspect", "library_path", "pack", "plan", "replay",
+    "AnyBatch", "Engine", "EstimateResult", "Gate", "Graph", "Held", "Plan", "PlanResult", "Pool", "Profile", "Profiler",
+    "Scope", "SharedArranger", "SharedPool", "estimate", "fit", "inspect", "library_path", "pack", "plan", "replay",
     "scratch_by_op", "share", "simulate", "version", "without_scratch_rule",
 ]

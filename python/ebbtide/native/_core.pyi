@@ -3,6 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias, overload
 
+from typing_extensions import Self
+
 _Model: TypeAlias = str | Graph  # a MODEL as the command line takes it, or the step itself
 _Gpu: TypeAlias = str | Profile  # a name that `ebbtide gpus` lists or the path of a profile, or the profile itself
 _Link: TypeAlias = float | str | None  # bytes per second, or a text as "12GB/s"; None: the GPU's own
@@ -122,6 +124,36 @@ class Profile:
     def context_bytes(self) -> int: ...
 
     def __repr__(self) -> str: ...
+
+class Gate:
+    """A context for one at a time, in the process that made it. RuntimeError for all else."""
+
+    def __init__(self, what: str) -> None: ...
+
+    def check_process(self) -> None:
+        """RuntimeError in another process."""
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *args: object) -> None: ...
+
+class Scope:
+    """A context of which either all is entered or nothing, and which is left whatever a signal raises. Derived classes have
+    `_open()` and `_shut(kind, error, trace)`, which may be called twice."""
+
+    def __init__(self) -> None: ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None: ...
+
+class Held:
+    """What a library's function `take` gave for `what`; given back with the object."""
+
+    def __init__(self, take: int, give_back: int, owner: int, what: int) -> None: ...
+
+    @property
+    def number(self) -> int: ...
 
 class Pool:
     """Memory of the CPU that stands for a device's, and threads that copy to it and from it."""

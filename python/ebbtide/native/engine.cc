@@ -19,7 +19,11 @@ std::vector<run::HostSpan> HostSpans(const Spans& spans) {
   return out;
 }
 
-[[noreturn]] void RaiseFailure(const run::Failure& failure, Signals& signals) {
+[[noreturn]] void RaiseFailure(const run::Failure& failure, Signals& signals, run::Engine& engine) {
+  if (failure.kind == run::Failure::Kind::kKept) {
+    [[maybe_unused]] static auto* const kept = new std::vector<std::shared_ptr<run::Device>>;  // for good
+    kept->push_back(engine.shared_device());
+  }
   if (signals.raised()) throw *std::move(signals.raised());
   const auto kind = failure.kind;
   PyErr_SetString(kind == run::Failure::Kind::kOutOfMemory   ? PyExc_MemoryError
@@ -122,7 +126,7 @@ nb::dict Engine::Step(std::vector<double> scalars, const Spans& inputs, const Sp
     nb::gil_scoped_release release;
     return engine_->Step(call);
   }();
-  if (!report) RaiseFailure(report.error(), signals);
+  if (!report) RaiseFailure(report.error(), signals, *engine_);
   return Fields(*report);
 }
 
@@ -133,7 +137,7 @@ void Engine::Forward(const Places& outside) {
     nb::gil_scoped_release release;
     return engine_->Forward(call);
   }();
-  if (!done) RaiseFailure(done.error(), signals);
+  if (!done) RaiseFailure(done.error(), signals, *engine_);
 }
 
 nb::dict Engine::Backward(const Places& outside) {
@@ -143,21 +147,25 @@ nb::dict Engine::Backward(const Places& outside) {
     nb::gil_scoped_release release;
     return engine_->Backward(call);
   }();
-  if (!report) RaiseFailure(report.error(), signals);
+  if (!report) RaiseFailure(report.error(), signals, *engine_);
   return Fields(*report);
 }
 
 void Engine::Abandon() {
+  if (getpid() != process_) return;  // nothing of it is under way here
   nb::gil_scoped_release release;
   engine_->Abandon();
 }
 
 std::optional<std::vector<Nanos>> Engine::MeasureOps(int runs, bool one_thread) {
   Ready();
+  Signals signals;
   const auto times = [&] {
     nb::gil_scoped_release release;
-    return engine_->MeasureOps({.runs = runs, .one_thread = one_thread});
+    return engine_->MeasureOps(
+        {.runs = runs, .one_thread = one_thread, .interrupted = [&] { return signals.Interrupted(); }});
   }();
+  if (signals.raised()) throw *std::move(signals.raised());
   if (!times) return std::nullopt;
   return times->values();
 }
@@ -197,7 +205,15 @@ void Engine::SetRequests(std::size_t op, run::Requests requests) {
   engine_->requests()[OpId(op)] = std::move(requests);
 }
 
+void Engine::CheckProcess() const {
+  if (getpid() == process_) return;
+  Raise(
+      {"the engine was made in another process, whose threads a fork does not copy; expected one made in this process",
+       ErrorKind::kUnavailable});
+}
+
 void Engine::Ready() {
+  CheckProcess();
   if (const Status ready = kernels_->Ready(engine_->device()); !ready) Raise(ready.error());
 }
 
@@ -217,6 +233,7 @@ void Engine::CheckSpan(Number storage, Bytes offset, Bytes bytes) const {
 }
 
 run::StepCall Engine::Half(const Places& outside, Signals& signals) const {
+  CheckProcess();
   run::StepCall call{.interrupted = [&signals] { return signals.Interrupted(); }};
   for (const auto& [storage, address] : outside) {
     const StorageId id = CheckedStorage(storage);
@@ -233,6 +250,7 @@ void Engine::CheckShared() const {
 
 void Engine::Join(const std::string& name, std::int64_t weight, int priority, int lane) {
   CheckShared();
+  CheckProcess();
   if (job_) Raise({"the step is among the others already"});
   share::JobShape shape = shared_step_.shape;
   shape.name = name;
@@ -258,6 +276,7 @@ void Engine::Join(const std::string& name, std::int64_t weight, int priority, in
 
 void Engine::Leave() {
   if (!job_) return;
+  CheckProcess();
   {
     nb::gil_scoped_release release;
     engine_->device().Drain();

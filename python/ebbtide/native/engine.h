@@ -3,8 +3,8 @@
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/vector.h>
+#include <unistd.h>
 
-#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,31 +21,13 @@
 #include "run/engine/own_random.h"
 #include "share/scheduler/pool_scheduler.h"
 #include "share/scheduler/shared_step.h"
+#include "signals.h"
 #include "values.h"
 
 namespace ebbtide::core {
 
 namespace nb = nanobind;
 using Number = std::uint32_t;  // of a storage, as Python has it
-
-// Whether Ctrl-C was pressed. Python's handlers run under the GIL, so it is asked for a few times per second only.
-class Signals {
- public:
-  bool Interrupted() {
-    const auto now = std::chrono::steady_clock::now();
-    if (now < next_) return false;
-    next_ = now + std::chrono::milliseconds(100);
-    nb::gil_scoped_acquire acquire;
-    if (PyErr_CheckSignals() == 0) return false;
-    raised_.emplace();
-    return true;
-  }
-  std::optional<nb::python_error>& raised() { return raised_; }
-
- private:
-  std::chrono::steady_clock::time_point next_ = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
-  std::optional<nb::python_error> raised_;
-};
 
 // Memory that engines run in, and its name as torch has it.
 struct Pool {
@@ -112,6 +94,8 @@ class Engine {
   void SetRandomState(const nb::bytes& state);
 
  private:
+  // Raises in a child by fork, where the threads that copy are not.
+  void CheckProcess() const;
   void Load(const TrainingGraph& graph, const std::string& library, const std::string& device);
   void Ready();
   void CheckStepTaken() const;
@@ -121,6 +105,7 @@ class Engine {
   void CheckShared() const;
   run::StepCall Half(const Places& outside, Signals& signals) const;
 
+  const pid_t process_ = getpid();
   std::string device_;
   std::unique_ptr<run::Kernels> kernels_;
   std::shared_ptr<SharedPool> shared_;  // null: the pool is the engine's own

@@ -9,6 +9,8 @@
 #include <mutex>
 #include <thread>
 
+#include "signals.h"
+
 namespace ebbtide::core {
 namespace {
 
@@ -28,7 +30,7 @@ struct Shared {
 
 // Fails with Python's exception set where a handler or the function raised one.
 bool Serve(const nb::object& progress, const std::optional<jobs::Progress>& moment) {
-  if (PyErr_CheckSignals() != 0) return false;
+  if (SignalRaised()) return false;
   if (!moment || progress.is_none()) return true;
   PyObject* const answer =
       PyObject_CallFunction(progress.ptr(), "sds", moment->phase.c_str(), moment->share, moment->note.c_str());

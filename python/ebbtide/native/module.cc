@@ -39,6 +39,7 @@ NB_MODULE(_core, module) {
   module.def(
       "version", [] { return EBBTIDE_VERSION; }, "Version of the library, as in `ebbtide --version`.");
   ebbtide::core::AddValues(module);
+  ebbtide::core::AddSignals(module);
   ebbtide::core::AddRun(module);
   ebbtide::core::AddShare(module);
   ebbtide::core::AddJobs(module);

@@ -18,6 +18,7 @@ T ValueOr(Result<T> result) {
 }
 
 void AddValues(nanobind::module_& module);
+void AddSignals(nanobind::module_& module);
 void AddRun(nanobind::module_& module);
 void AddShare(nanobind::module_& module);
 void AddJobs(nanobind::module_& module);

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from .. import files, native
+from .. import files, interrupts, native
 from ..native.torch_library import library
 
 _SIZE_UNKNOWN = {"mkldnn_rnn_layer"}  # only its run tells how large a workspace it makes for its gradient
@@ -40,6 +40,9 @@ class Profile:
             self.requests.append(found.get("requests", []))
             if found.get("workspace_bytes"):
                 op["workspace"] = found["workspace_bytes"]
+            if not op.get("deterministic", True):  # it is not run to be measured: as much as it is given and gives is assumed
+                touched = {graph["tensors"][t]["storage"] for t in (*op["inputs"], *op["outputs"])}
+                op["workspace"] = sum(graph["storages"][s]["bytes"] for s in touched)
         self._set_times()
 
     def _set_times(self) -> None:
@@ -131,7 +134,7 @@ def _measure(graph: Graph, known: dict[str, Any], wanted: Callable[[dict[str, An
              runs: int, device: str) -> None:
     missing: dict[str, int] = {}
     for number, op in enumerate(graph["ops"]):
-        if wanted(op) and not _only_views(op, graph):
+        if wanted(op) and op.get("deterministic", True) and not _only_views(op, graph):
             key = key_of(op, graph)
             if key not in known:
                 missing.setdefault(key, number)
@@ -140,6 +143,7 @@ def _measure(graph: Graph, known: dict[str, Any], wanted: Callable[[dict[str, An
     profiler = native.Profiler(native.Graph(json.dumps(graph)), library(device[:4]), _pool_for(graph, device) if device != "cpu" else None)
     for done, (key, number) in enumerate(missing.items()):
         progress(done, len(missing))
+        interrupts.check()
         known[key] = profiler.profile(number, runs, device == "cpu" and torch.get_num_threads() == 1)  # None: it refuses such data
     progress(len(missing), len(missing))
 

@@ -165,8 +165,10 @@ RunStatus Kernels::Run(OpId op, std::span<const double> scalars, OpMemory& memor
   const std::int32_t code =
       library_->run(program_, op.value, scalars.data(), &access, made_.data(), &count, error.data());
   if (code != 0) {
-    return tl::unexpected<Failure>(Failure{
-        code == EBBTIDE_FAILED_OUT_OF_MEMORY ? Failure::Kind::kOutOfMemory : Failure::Kind::kOther, Line(error)});
+    return tl::unexpected<Failure>(Failure{code == EBBTIDE_FAILED_OUT_OF_MEMORY ? Failure::Kind::kOutOfMemory
+                                           : code == EBBTIDE_FAILED_KEPT        ? Failure::Kind::kKept
+                                                                                : Failure::Kind::kOther,
+                                           Line(error)});
   }
   made.clear();
   for (std::size_t i = 0; i < count; ++i) {

@@ -12,10 +12,11 @@
 extern "C" {
 #endif
 
-#define EBBTIDE_KERNELS_VERSION 2
+#define EBBTIDE_KERNELS_VERSION 3
 #define EBBTIDE_ERROR_BYTES 1024
 
-enum { EBBTIDE_FAILED = 1, EBBTIDE_FAILED_OUT_OF_MEMORY = 2 };
+/* The last: something that outlives the call lies in memory that the op was given. */
+enum { EBBTIDE_FAILED = 1, EBBTIDE_FAILED_OUT_OF_MEMORY = 2, EBBTIDE_FAILED_KEPT = 3 };
 
 /* An argument of an op. Which of the fields count follows from its kind. */
 enum EbbtideValueKind {

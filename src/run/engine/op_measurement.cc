@@ -20,12 +20,13 @@ void FillState(PreparedStep& step) {
 }
 
 // Of each op its times in the runs that count.
-tl::expected<IdVector<OpId, std::vector<Nanos>>, Failure> TimesOf(StepExecution& execution, int runs) {
+tl::expected<IdVector<OpId, std::vector<Nanos>>, Failure> TimesOf(StepExecution& execution,
+                                                                  const OpMeasurementOptions& options) {
   PreparedStep& step = execution.step();
-  StepCall call;
+  StepCall call{.interrupted = options.interrupted};
   for (const Scalar& scalar : step.graph().scalars) call.scalars.push_back(scalar.value);
   IdVector<OpId, std::vector<Nanos>> times(step.graph().ops.size());
-  for (int i = 0; i <= runs; ++i) {
+  for (int i = 0; i <= options.runs; ++i) {
     FillState(step);
     const tl::expected<StepReport, Failure> report = RunWholeStep(execution, call);
     if (!report) return tl::unexpected<Failure>(report.error());
@@ -48,11 +49,14 @@ Nanos Median(std::vector<Nanos>& times) {
 }  // namespace
 
 tl::expected<IdVector<OpId, Nanos>, Failure> MeasureOps(StepExecution& execution, const OpMeasurementOptions& options) {
+  // An op that is not known to be pure runs in trainings alone: what it does beside its result is the user's.
+  if (!std::ranges::all_of(execution.step().graph().ops, &Op::deterministic))
+    return Failed(Failure::Kind::kOther, "an op gives other bits each time");
   OpRunner& runner = execution.step().runner();
   std::vector<std::byte> random(runner.RandomBytes());
   runner.SaveRandom(random.data());
   execution.recorder().CountThreadTime(options.one_thread);
-  tl::expected<IdVector<OpId, std::vector<Nanos>>, Failure> times = TimesOf(execution, options.runs);
+  tl::expected<IdVector<OpId, std::vector<Nanos>>, Failure> times = TimesOf(execution, options);
   execution.recorder().CountThreadTime(false);
   runner.LoadRandom(random.data());
   if (!times) return tl::unexpected<Failure>(std::move(times).error());

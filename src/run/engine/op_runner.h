@@ -14,7 +14,8 @@ namespace ebbtide::run {
 
 // Why a step came to nothing.
 struct Failure {
-  enum class Kind { kOutOfMemory, kInterrupted, kOther };
+  // kKept: an op has let something of the pool outlive it, so the pool must never be freed.
+  enum class Kind { kOutOfMemory, kInterrupted, kKept, kOther };
   Kind kind = Kind::kOther;
   std::string message;
 };

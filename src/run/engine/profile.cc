@@ -61,6 +61,8 @@ Bytes Profiler::PlaceInputs(const Op& op) {
 
 tl::expected<OpProfile, Failure> Profiler::Profile(OpId id, const ProfileOptions& options) {
   const Op& op = graph_.op(id);
+  if (!op.deterministic)
+    return tl::unexpected<Failure>(Failure{Failure::Kind::kOther, "the op gives other bits each time"});
   OpProfile out;
   StepMemory memory(*device_, device_->alignment());
   std::vector<Made> made;

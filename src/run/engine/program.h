@@ -33,8 +33,8 @@ struct Instruction {
   // State that an op changes which runs more than once. Its first run keeps what it finds; the others are given that,
   // and leave the state as it is.
   std::vector<StorageId> protect;
-  Bytes found = 0;                 // where on the host it is kept, among all that is
-  DrawId draw;                     // none: the op is not random, or runs once
+  Bytes found = 0;  // where on the host it is kept, among all that is
+  DrawId draw;      // none: the op is not random, or runs once
 };
 
 struct Program {

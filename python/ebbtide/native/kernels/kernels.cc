@@ -19,9 +19,13 @@
 #include <c10/core/StorageImpl.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
+#include <algorithm>
 #include <cstring>
+#include <map>
+#include <memory>
 #include <mutex>
 #include <set>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -35,6 +39,7 @@ struct EbbtideKernelsProgram {
     std::vector<ebbtide::torch_kernels::Argument> arguments;
     std::vector<int64_t> outputs;
     bool is_forward, only_views;
+    bool is_torchs;  // one of torch's own, which keep nothing that they are given
   };
   struct Tensor {
     int64_t storage;
@@ -48,6 +53,7 @@ struct EbbtideKernelsProgram {
   std::vector<int64_t> bytes, born;    // by storage
   std::vector<at::Tensor> tensors;     // undefined: not made yet
   std::vector<c10::Storage> storages;  // null: not made yet
+  std::vector<bool> attached;          // by storage: it is the user's
   c10::Device device = c10::DeviceType::CPU;
 };
 
@@ -82,6 +88,20 @@ void MakeTensor(Program& program, std::size_t n) {
   program.tensors[n] = std::move(tensor);
 }
 
+// Of the namespaces whose ops are known to be functions of their arguments and the random state. See also
+// capture/record.py.
+bool IsTorchs(const std::string& name) {
+  for (const char* const space : {"aten::", "prims::", "torchvision::"}) {
+    if (name.rfind(space, 0) == 0) return true;
+  }
+  return false;
+}
+
+// Something that outlives an op lies in memory of the pool.
+struct Kept : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
 template <class Function>
 int32_t Guarded(char* error, Function function) {
   int32_t code = EBBTIDE_FAILED;
@@ -94,6 +114,9 @@ int32_t Guarded(char* error, Function function) {
     message = e.what_without_backtrace();
   } catch (const c10::Error& e) {
     message = e.what_without_backtrace();
+  } catch (const Kept& e) {
+    code = EBBTIDE_FAILED_KEPT;
+    message = e.what();
   } catch (const std::exception& e) {
     message = e.what();
   } catch (...) {
@@ -102,6 +125,9 @@ int32_t Guarded(char* error, Function function) {
   std::strncpy(error, message.c_str(), EBBTIDE_ERROR_BYTES - 1);
   return code;
 }
+
+std::mutex users_mutex;
+std::map<const c10::StorageImpl*, std::set<const Program*>> users;  // by storage of the user's: programs that have it
 
 int32_t Create(const EbbtideProgram* graph, Program** out, char* error) {
   return Guarded(error, [&] {
@@ -133,7 +159,8 @@ int32_t Create(const EbbtideProgram* graph, Program** out, char* error) {
                               std::move(arguments),
                               {op.outputs, op.outputs + op.output_count},
                               op.is_forward != 0,
-                              op.only_views != 0});
+                              op.only_views != 0,
+                              IsTorchs(handle.schema().name())});
     }
     for (std::size_t i = 0; i < graph->tensor_count; ++i) {
       const EbbtideTensor& t = graph->tensors[i];
@@ -148,6 +175,7 @@ int32_t Create(const EbbtideProgram* graph, Program** out, char* error) {
     program->born.assign(graph->storage_born, graph->storage_born + graph->storage_count);
     program->tensors.resize(graph->tensor_count);
     program->storages.resize(graph->storage_count);
+    program->attached.resize(graph->storage_count, false);
     for (std::size_t n = 0; n < program->shapes.size(); ++n) {
       if (!program->shapes[n].made) MakeTensor(*program, n);
     }
@@ -155,7 +183,16 @@ int32_t Create(const EbbtideProgram* graph, Program** out, char* error) {
   });
 }
 
-void Destroy(Program* program) { delete program; }
+void Destroy(Program* program) {
+  {
+    const std::lock_guard lock(users_mutex);
+    for (auto user = users.begin(); user != users.end();) {
+      user->second.erase(program);
+      user = user->second.empty() ? users.erase(user) : std::next(user);
+    }
+  }
+  delete program;
+}
 
 // The op has made it on another device than all else, where it stays as torch has it; the next time it is another.
 void TakeForeign(Program& program, std::size_t s, const c10::Storage& storage) {
@@ -178,6 +215,85 @@ std::vector<at::Tensor> Results(const std::vector<c10::IValue>& stack) {
   return out;
 }
 
+// What one of the user's own ops is given and gives, and who refers to its memory. It sees other tensors on the same
+// storages than the program has: who keeps one of them keeps a reference to the storage.
+class Foreign {
+ public:
+  Foreign(const Program& program, const Program::Op& op) : program_(program) {
+    if (op.is_torchs) return;
+    tensors_ = program.tensors;
+    for (const Argument& argument : op.arguments) {
+      for (const int64_t n : argument.tensors()) {
+        if (n < 0 || !tensors_[static_cast<std::size_t>(n)].defined()) continue;
+        at::Tensor& tensor = tensors_[static_cast<std::size_t>(n)];
+        const std::size_t s = static_cast<std::size_t>(program.shapes[static_cast<std::size_t>(n)].storage);
+        if (!program.attached[s]) before_.emplace(s, tensor.storage().use_count());
+        tensor = tensor.detach();
+      }
+    }
+  }
+
+  const std::vector<at::Tensor>& tensors(const Program::Op& op) const {
+    return op.is_torchs ? program_.tensors : tensors_;
+  }
+
+  // After the call, when `results` alone are left of it: the storages of the graph that somebody has kept.
+  std::set<std::size_t> Kept(const Program::Op& op, std::vector<at::Tensor>& results) {
+    tensors_.clear();
+    for (at::Tensor& result : results) result = result.detach();
+    std::map<const c10::StorageImpl*, std::size_t> own;
+    for (const at::Tensor& result : results) ++own[result.storage().unsafeGetStorageImpl()];
+    std::set<std::size_t> out;
+    for (const auto& [s, count] : before_) {
+      const c10::Storage& storage = program_.storages[s];
+      if (storage.use_count() > count + own[storage.unsafeGetStorageImpl()]) out.insert(s);
+    }
+    for (std::size_t i = 0; i < results.size() && i < op.outputs.size(); ++i) {
+      const std::size_t s = static_cast<std::size_t>(program_.shapes[static_cast<std::size_t>(op.outputs[i])].storage);
+      const c10::Storage& storage = results[i].storage();
+      if (program_.attached[s] || before_.contains(s)) continue;
+      if (storage.use_count() > own[storage.unsafeGetStorageImpl()]) out.insert(s);
+    }
+    return out;
+  }
+
+ private:
+  const Program& program_;
+  std::vector<at::Tensor> tensors_;
+  std::map<std::size_t, std::size_t> before_;  // by storage that the op is given: references to it
+};
+
+// Whoever kept the storage has it from now on; the program makes another.
+void LeaveToOthers(Program& program, std::size_t s) {
+  program.storages[s] = c10::Storage();
+  for (std::size_t n = 0; n < program.shapes.size(); ++n) {
+    if (program.shapes[n].storage != static_cast<int64_t>(s)) continue;
+    program.tensors[n] = at::Tensor();
+    if (!program.shapes[n].made) MakeTensor(program, n);
+  }
+}
+
+// Raises where anything of the pool outlives the call beside its results.
+void CheckNothingIsKept(Program& program, const Program::Op& op, Foreign& foreign, std::vector<at::Tensor>& results) {
+  static const char* const text =
+      "keeps a tensor, or memory of one, when it has returned; it lies in the pool and will be overwritten; expected "
+      "an op "
+      "that keeps nothing";
+  bool kept = false;
+  if (!op.is_torchs) {
+    for (const std::size_t s : foreign.Kept(op, results)) {
+      kept = true;
+      LeaveToOthers(program, s);
+    }
+  }
+  if (!program.device.is_cuda()) {
+    std::vector<const void*> addresses;
+    for (const at::Tensor& result : results) addresses.push_back(result.storage().data());
+    kept = kept || HeldBeside(addresses) > 0;
+  }
+  if (kept) throw Kept(text);
+}
+
 int32_t Run(Program* program, int64_t number, const double* scalars, const EbbtideMemory* memory, EbbtideMade* made,
             size_t* made_count, char* error) {
   *made_count = 0;
@@ -194,11 +310,14 @@ int32_t Run(Program* program, int64_t number, const double* scalars, const Ebbti
         c10::autocast_dispatch_keyset |
         c10::DispatchKeySet({c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot}));
     const c10::AutoGradMode grad_mode(op.is_forward);
+    Foreign foreign(*program, op);
     std::vector<c10::IValue> stack;
     stack.reserve(op.arguments.size());
-    for (const Argument& argument : op.arguments) stack.push_back(argument.Value(program->tensors, scalars));
+    for (const Argument& argument : op.arguments) stack.push_back(argument.Value(foreign.tensors(op), scalars));
     op.handle.callBoxed(stack);
     std::vector<at::Tensor> results = Results(stack);
+    stack.clear();
+    CheckNothingIsKept(*program, op, foreign, results);
     TORCH_CHECK(results.size() == op.outputs.size(), results.size(), " results; expected ", op.outputs.size());
     for (std::size_t i = 0; i < results.size(); ++i) {
       const std::size_t n = static_cast<std::size_t>(op.outputs[i]);
@@ -266,7 +385,13 @@ int32_t Attach(Program* program, int64_t number, void* storage_impl, char* error
                 program->device);
     TORCH_CHECK(static_cast<int64_t>(storage.nbytes()) == program->bytes[s], "a storage of ", storage.nbytes(),
                 " bytes; expected ", program->bytes[s]);
+    {
+      const std::lock_guard lock(users_mutex);
+      if (program->attached[s]) users[program->storages[s].unsafeGetStorageImpl()].erase(program);
+      users[storage.unsafeGetStorageImpl()].insert(program);
+    }
     program->storages[s] = std::move(storage);
+    program->attached[s] = true;
     for (std::size_t n = 0; n < program->shapes.size(); ++n) {
       if (program->shapes[n].storage != number) continue;
       program->tensors[n] = at::Tensor();  // views are made again
@@ -281,32 +406,77 @@ void* Address(Program* program, int64_t storage, int64_t* bytes) {
   return at ? at.unsafeGetStorageImpl()->mutable_data() : nullptr;
 }
 
-struct Owned {
+// ---- The user's memory. Who has taken an address of it, as a NumPy array does, is not told when it moves: where
+// somebody but the user's own tensor refers to the storage, memory of the CPU that it leaves is kept, and is its own
+// again later.
+
+// Memory of the pool that a storage of the user's lies in.
+struct InPool {
   void* owner;
   void (*release)(void* owner);
+  c10::DataPtr before;  // torch's, that it will go back to; null: it was let go
+  static void LetGo(void* context) {
+    const std::unique_ptr<InPool> gone(static_cast<InPool*>(context));
+    gone->release(gone->owner);
+  }
 };
 
-void Move(Program* program, int64_t storage, void* address, void* owner, void (*release)(void*)) {
-  const auto let_go = [](void* context) {
-    const Owned* const owned = static_cast<Owned*>(context);
-    owned->release(owned->owner);
-    delete owned;
-  };
-  program->storages[static_cast<std::size_t>(storage)].set_data_ptr_noswap(
-      {address, new Owned{owner, release}, let_go, program->device});
+// Memory of torch's own, and the pool that the storage was in before.
+struct OutOfPool {
+  c10::DataPtr memory, pool;
+  static void LetGo(void* context) { delete static_cast<OutOfPool*>(context); }
+};
+
+// Whether anybody refers to the storage but one tensor of the user's, its storage as Python has it, and programs.
+bool IsLookedAt(const c10::Storage& storage) {
+  std::size_t known = 2;
+  const std::lock_guard lock(users_mutex);
+  for (const Program* const program : users[storage.unsafeGetStorageImpl()]) {  // of one step: none of them runs
+    for (const c10::Storage& held : program->storages) {
+      if (held && held.unsafeGetStorageImpl() == storage.unsafeGetStorageImpl()) ++known;
+    }
+    for (std::size_t n = 0; n < program->tensors.size(); ++n) {
+      if (!program->attached[static_cast<std::size_t>(program->shapes[n].storage)]) continue;
+      const at::Tensor& tensor = program->tensors[n];
+      if (tensor.defined() && tensor.storage().unsafeGetStorageImpl() == storage.unsafeGetStorageImpl()) ++known;
+    }
+  }
+  return storage.use_count() > known;
 }
 
-int32_t MoveOut(Program* program, int64_t storage, char* error) {
+void Move(Program* program, int64_t number, void* address, void* owner, void (*release)(void*)) {
+  const c10::Storage& storage = program->storages[static_cast<std::size_t>(number)];
+  auto in_pool = std::make_unique<InPool>(InPool{owner, release, {}});
+  const c10::DataPtr& now = storage.unsafeGetStorageImpl()->data_ptr();
+  const bool was_in_pool = now.get_deleter() == &InPool::LetGo;
+  const bool keeps = !was_in_pool && !program->device.is_cuda() && IsLookedAt(storage);
+  InPool* const made = in_pool.release();
+  c10::DataPtr old = storage.unsafeGetStorageImpl()->set_data_ptr({address, made, &InPool::LetGo, program->device});
+  if (was_in_pool) made->before = std::move(static_cast<InPool*>(old.get_context())->before);
+  if (keeps) made->before = std::move(old);
+}
+
+int32_t MoveOut(Program* program, int64_t number, char* error) {
   return Guarded(error, [&] {
-    const c10::Storage& at = program->storages[static_cast<std::size_t>(storage)];
+    const c10::Storage& at = program->storages[static_cast<std::size_t>(number)];
     c10::Allocator* const allocator = program->device.is_cuda() ? cuda_side->allocator() : c10::GetCPUAllocator();
-    c10::DataPtr fresh = allocator->allocate(at.nbytes());
+    const c10::DataPtr& now = at.unsafeGetStorageImpl()->data_ptr();
+    c10::DataPtr memory;
+    if (now.get_deleter() == &InPool::LetGo) memory = std::move(static_cast<InPool*>(now.get_context())->before);
+    if (!memory) memory = allocator->allocate(at.nbytes());
     if (program->device.is_cuda()) {
-      cuda_side->copy(fresh.get(), at.data(), at.nbytes(), program->device);  // the pool's memory may be another's next
-    } else {
-      allocator->copy_data(fresh.get(), at.data(), at.nbytes());
+      cuda_side->copy(memory.get(), at.data(), at.nbytes(), program->device);  // the pool's may be another's next
+      at.set_data_ptr_noswap(std::move(memory));
+      return;
     }
-    at.set_data_ptr_noswap(std::move(fresh));
+    allocator->copy_data(memory.get(), at.data(), at.nbytes());
+    if (!IsLookedAt(at)) return at.set_data_ptr_noswap(std::move(memory));
+    if (memory.get_deleter() == &OutOfPool::LetGo)  // the pool that it was in last is the one to keep
+      memory = std::move(static_cast<OutOfPool*>(memory.get_context())->memory);
+    void* const address = memory.get();
+    auto both = std::make_unique<OutOfPool>(OutOfPool{std::move(memory), {}});
+    OutOfPool* const made = both.release();
+    made->pool = at.unsafeGetStorageImpl()->set_data_ptr({address, made, &OutOfPool::LetGo, program->device});
   });
 }
 

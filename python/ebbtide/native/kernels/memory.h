@@ -4,6 +4,9 @@
 
 #include <c10/core/Device.h>
 
+#include <cstddef>
+#include <vector>
+
 #include "run/engine/kernels_abi.h"
 
 namespace ebbtide::torch_kernels {
@@ -19,6 +22,10 @@ class InMemory {
  private:
   const bool on_cuda_;
 };
+
+// How many pieces of the CPU's memory that were given out to this thread since InMemory was made are still held, beside
+// those at the addresses.
+std::size_t HeldBeside(const std::vector<const void*>& addresses);
 
 // Puts our allocator before torch's for the CPU, for the rest of the process. Further calls do nothing.
 void InstallAllocator();
