@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import re
+from fractions import Fraction
 from typing import Any
 
+_MOST_BYTES = 2**63 - 1
 ASSUMED_LINKS = {"cpu": 4_000_000_000, "cuda": 12_000_000_000}  # bytes per second of a copy that nothing slows down
 
 _FASTEST = 1e18  # bytes per second; of anything
@@ -33,10 +35,19 @@ def bandwidth(link: float | str | None) -> int | None:
 
 def bytes_of(size: int | str, what: str = "budget") -> int:
     """'4GiB', or a number of bytes. `what` it is, for the message."""
-    match = re.fullmatch(r"([0-9.]+) ?([kKMGT]?)(i?)B?", str(size))
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]*)?) ?([kKMGT]?)(i?)B?", str(size))
     if match is None:
         raise ValueError(f"{what} {size!r}: expected bytes or a text as '4GiB'")
-    return int(float(match[1]) * (1024 if match[3] else 1000) ** " KMGT".index(match[2].upper() or " "))
+    found = Fraction(match[1].rstrip(".")) * (1024 if match[3] else 1000) ** " KMGT".index(match[2].upper() or " ")
+    if found > _MOST_BYTES:
+        raise ValueError(f"{what} {shortened(size)}: expected at most {_MOST_BYTES} bytes, what an address can reach")
+    return int(found)
+
+
+def shortened(value: object) -> str:
+    """As Python shows it, within a line."""
+    shown = repr(value)
+    return shown if len(shown) <= 60 else shown[:57] + "..."
 
 
 def shown_bytes(size: float | None) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from .. import interrupts
 from ..arguments import shown_bytes
 from ..errors import CaptureError
 from .errors import refusals
@@ -75,6 +76,7 @@ class CapturedStep:
         return f"<CapturedStep {self.summary()}>"
 
 
+@interrupts.deferring  # torch is patched meanwhile
 def capture_step(model: torch.nn.Module, loss_fn: Callable[..., torch.Tensor] | None,
                  optimizer: torch.optim.Optimizer | None, example_batch: Any,
                  options: CaptureOptions = AS_IT_IS) -> CapturedStep:

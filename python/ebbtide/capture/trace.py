@@ -4,6 +4,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from .. import interrupts
 from ..errors import CaptureError
 from .eager import InPlace
 from .fakes import Fakes
@@ -48,6 +49,7 @@ class Tracing(TorchDispatchMode):
         if function is aten.set_.source_Storage and args[0].numel() == 0:  # cuDNN asks whether weights lie in one block
             self._recorder.forget(args[0])
             return function(*args, **kwargs)
+        interrupts.check()  # not before: torch asks for devices where nothing may be raised
         function = self._rules.in_place_form(function, args) or function
         result = call(function, args, kwargs, self._known)
         if isinstance(result, tuple):

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from .. import progress
+from .. import interrupts, progress
 from ..arguments import ASSUMED_LINKS, bandwidth, budget_text, bytes_of
 from ..capture.errors import pointing_to
 from ..errors import BudgetError, CaptureError
@@ -70,8 +70,8 @@ class Job:
             return bytes_of(self.text) // self.most
         return (self.text or NO_LIMIT[device[:4]]) if trains else self.largest or "100%"
 
-    def take(self, prepared):
-        """A place to run in, which nobody else uses until it is given back."""
+    def take(self, prepared, lease):
+        """A place to run in, which nobody else uses while the lease is in force."""
         with self._lock:
             if not self.shared:
                 slot = next((s for s in prepared.slots if s.user is None), None)
@@ -86,11 +86,11 @@ class Job:
                     self._slots.append(slot)
                 if slot is None:
                     raise BudgetError(self._refusal(prepared.piece), None)
-            slot.user = prepared.piece
+            slot.let_to(lease)
             return slot
 
     def _refusal(self, piece):
-        busy = [slot.user for slot in self._slots]
+        busy = [user for slot in self._slots if (user := slot.user) is not None]
         begun = f"the budget of {self.text} is for {'one graph' if self.most == 1 else f'{self.most} graphs'} between forward and backward"
         share = f"options={{'pieces': {self.most + 1}}} gives each an equal share"
         if piece in busy:
@@ -101,9 +101,24 @@ class Job:
 
 
 class Slot:
+    """A pool, and the engines that run in it, one at a time."""
+
     def __init__(self, pool):
-        self.pool, self.user = pool, None
+        self.pool = pool
         self.engines = OrderedDict()  # Prepared -> engine
+        self._lease = lambda: None  # the last one, while somebody refers to it
+
+    @property
+    def user(self):
+        """The piece that runs in it; None: none does."""
+        lease = self._lease()
+        return lease.piece if lease is not None and lease.in_force else None
+
+    def let_to(self, lease):
+        # What a lease that nobody refers to any more has begun may still be copying.
+        for engine in self.engines.values():
+            engine.abandon()
+        self._lease = weakref.ref(lease)
 
     def engine(self, prepared):
         if prepared not in self.engines:
@@ -126,6 +141,7 @@ class Piece:
         self._patterns = {}  # form of the call -> the pattern that backward had last
         job.pieces.append(self)
 
+    @interrupts.deferring
     def __call__(self, *args):
         key = _key(args)
         prepared = self.prepare(key, args, self._patterns.get(key))
@@ -199,27 +215,17 @@ class Prepared:
 
 
 class Lease:
-    """An engine between forward and backward. Given back when it is done, or when nobody refers to it."""
+    """An engine between forward and backward. In force until it has ended, or until nobody refers to it."""
 
     def __init__(self, prepared):
-        self._slot = prepared.piece.job.take(prepared)
-        try:
-            self.engine = self._slot.engine(prepared)
-        except BaseException:
-            self.end()
-            raise
+        self.piece, self.in_force = prepared.piece, True
+        self.engine = prepared.piece.job.take(prepared, self).engine(prepared)
 
     def end(self):
-        slot, self._slot = self._slot, None
-        if slot is not None:
-            engine, self.engine = getattr(self, "engine", None), None
-            if engine is not None:
-                engine.abandon()
-            slot.user = None
-
-    def __del__(self):
-        if getattr(self, "_slot", None) is not None:
-            self.end()
+        engine, self.engine = self.engine, None
+        if engine is not None:
+            engine.abandon()
+        self.in_force = False
 
 
 def _forward(prepared, lease, tensors):
@@ -232,13 +238,14 @@ def _forward(prepared, lease, tensors):
 
 def _infer(prepared, tensors):
     prepared.check(tensors)
-    before = [tensors[place].clone() for place in prepared.mutated]
+    before, random = [tensors[place].clone() for place in prepared.mutated], _random(prepared.joint.device)
     lease = Lease(prepared)
     try:
         outputs = _forward(prepared, lease, tensors)
         prepared.piece.last = prepared, lease.engine.backward(prepared.places(tensors))
     except BaseException:
         _put_back(prepared, tensors, before)
+        _set_random(random, prepared.joint.device)
         raise
     finally:
         lease.end()
@@ -262,6 +269,7 @@ class _Run(torch.autograd.Function):
         except BaseException:
             lease.end()
             _put_back(prepared, tensors, ctx.before)
+            _set_random(ctx.random, prepared.joint.device)
             raise
         ctx.lease = lease
         _changed(prepared, tensors)
@@ -273,6 +281,7 @@ class _Run(torch.autograd.Function):
 
     @staticmethod
     @torch.autograd.function.once_differentiable
+    @interrupts.deferring
     def backward(ctx, *given):
         prepared = ctx.prepared
         saved, changed = iter(ctx.saved_tensors), iter(ctx.changed)
@@ -331,11 +340,14 @@ def _key(args):
 
 
 def _random(device):
-    return torch.get_rng_state() if device == "cpu" else torch.cuda.get_rng_state(device)
+    """The state of every generator that ops on the device may draw from."""
+    return torch.get_rng_state(), None if device == "cpu" else torch.cuda.get_rng_state(device)
 
 
-def _set_random(state, device):
-    torch.set_rng_state(state) if device == "cpu" else torch.cuda.set_rng_state(state, device)
+def _set_random(states, device):
+    torch.set_rng_state(states[0])
+    if device != "cpu":
+        torch.cuda.set_rng_state(states[1], device)
 
 
 def piece_arguments(key, tensors):

@@ -7,10 +7,11 @@ is. Everything that the user has, and everything that is handed over, lies outsi
 import re
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_flatten
 
+from .. import interrupts
 from ..capture.errors import refusals
 from ..capture.fakes import Fakes
 from ..capture.file import build_graph, constant_values
@@ -50,6 +51,7 @@ class Joint:
     """
 
 
+@interrupts.deferring  # torch is patched meanwhile
 def capture_joint(module, args, name, pattern=None):
     """Captures `module` (a torch.fx.GraphModule) called with `args`, under the present modes of autograd and autocast.
 
@@ -221,6 +223,10 @@ class _Follower(torch.fx.Interpreter):
                 line = line_of(node.stack_trace)
                 if line is None:
                     raise
+                if isinstance(error, DataDependentOutputException):
+                    raise CaptureError(
+                        f"{line}: a number is read from a tensor, as torch.compile does with a float that changes from call to call (dynamic=True); expected "
+                        "a number that stays, or a tensor in its place") from error
                 if "leaf Variable that requires grad is being used in an in-place operation" in str(error):
                     raise CaptureError(
                         f"{line}: changes in place what an earlier graph has made, and which needs a gradient; expected both in one graph "

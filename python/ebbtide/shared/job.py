@@ -46,6 +46,7 @@ class Job:
         self._key: Hashable = None
         self.lane, self.room = ANY_LANE, 0  # its lane and what an iteration may take of it, once it has settled
         self._random = b""  # its state, while no engine has it
+        self._waiting: BatchLeaves | None = None  # the batch of a step that was undone
         self._stream = torch.cuda.Stream(step._device) if step._device != "cpu" else None
         for prepared in step._plans.values():
             if prepared.last is not None:
@@ -176,14 +177,16 @@ class Job:
         torch.set_num_threads(threads)
         started, done = time.perf_counter(), 0
         if iterations is None and not isinstance(self._batches, Iterator):
-            self._iterator = None
+            self._iterator = self._waiting = None
         try:
             with self._on_stream():
                 while (iterations is None or done < iterations) and not self.stopped:
-                    batch = self._next_batch(once=iterations is None)
+                    batch = self._waiting or self._next_batch(once=iterations is None)
                     if batch is None:
                         break
+                    self._waiting = batch
                     loss = self._take(batch)
+                    self._waiting = None
                     self.losses.append(loss.item())
                     last = self._here.prepared.last
                     assert last is not None  # of the step just taken

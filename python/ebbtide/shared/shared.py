@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_flatten_with_path
 
-from .. import native, progress
+from .. import interrupts, native, progress
 from ..arguments import bytes_of, shown_bytes
 from ..errors import BudgetError, SharedError
 from ..step.step import Step, make_pool
@@ -22,10 +22,11 @@ from .report import SharedReport
 _ALIGNMENT = 512
 
 
-class Shared:
+class Shared(native.Scope):
     """A context. `add` steps, then `run` them; see docs/share.md."""
 
     def __init__(self, capacity: int | str, groups: int = 16) -> None:
+        super().__init__()
         if isinstance(capacity, bool) or not isinstance(capacity, (int, str)) or str(capacity).strip().endswith("%"):
             raise ValueError(f"capacity {capacity!r}: expected bytes or a text as '10GiB'")
         if isinstance(groups, bool) or not isinstance(groups, int) or groups < 1:
@@ -39,12 +40,13 @@ class Shared:
         self._running = False
         self._seconds = 0.0
 
-    def __enter__(self) -> Shared:
-        return self
+    def _open(self) -> None:
+        """A context is entered: nothing is to be done."""
 
-    def __exit__(self, *error: Any) -> None:
+    def _shut(self, *error: Any) -> None:
         self.close()
 
+    @interrupts.deferring
     def add(self, step: Step, batches: Iterable[Any] | None = None, *, name: str | None = None, weight: int = 1,
             priority: int = 0, after: Callable[[Job, torch.Tensor], object] | None = None) -> Job:
         """A job: `step` is an ebbtide.step; until the Shared is closed it runs here alone, and not by calls of its own.
@@ -62,17 +64,27 @@ class Shared:
             raise ValueError(f"weight {weight!r}: expected a number from 1 to 1000")
         if self._device not in (None, step._device):
             raise ValueError(f"the step is on {step._device}, the others are on {self._device}")
-        self._device = step._device
+        for other in self.jobs:
+            _check_apart(name or self._name_of(step), step, other)
         step._lend(self)
-        job = Job(self, step, batches, name or self._name_of(step), weight, priority, after)
+        try:
+            job = Job(self, step, batches, name or self._name_of(step), weight, priority, after)
+        except BaseException:
+            step._lend(None)
+            raise
+        self._device = step._device
         self.jobs.append(job)
         if self._running:
             self._arriving.append(job)
         return job
 
+    @interrupts.deferring
     def run(self, iterations: int | None = None) -> list[Job]:
         """Each job takes so many steps, or with None those of its batches, all at once. Returns the jobs; raises SharedError at the end
-        where some have failed, BudgetError at once where they do not fit."""
+        where some have failed, BudgetError at once where they do not fit. Ctrl-C undoes the steps that are under way; a run after it goes
+        on with their batches."""
+        if not self.jobs:
+            raise ValueError("the Shared has no jobs; expected at least one `add` before `run`")
         if iterations is None:
             endless = [job.name for job in self.jobs if job.endless]
             if endless:
@@ -81,6 +93,9 @@ class Shared:
             raise ValueError(f"iterations {iterations!r}: expected a number from 0 on")
         if self._running:
             raise RuntimeError("run is running")
+        for place, job in enumerate(self.jobs):
+            for other in self.jobs[:place]:
+                _check_apart(job.name, job.step, other)
         self._running = True
         self._arriving.clear()
         try:
@@ -91,14 +106,18 @@ class Shared:
             for job in [job for job in self.jobs if job.error is not None]:
                 self._drop(job)
 
+    @interrupts.deferring
     def remove(self, job: Job) -> None:
         """Its step is the user's again."""
         if self._running:
             raise RuntimeError("jobs are removed before run, or after it; while it runs, they are stopped")
         self._drop(job)
 
+    @interrupts.deferring
     def close(self) -> None:
-        """Moves everything out of the pool, and gives it back."""
+        """Moves everything out of the pool, and gives it back. Not while `run` runs, as in `after`."""
+        if self._running:
+            raise RuntimeError("close is called while run runs; expected after it, or stop() of the jobs and close then")
         for job in list(self.jobs):
             self._drop(job)
         self._pool = None
@@ -195,6 +214,7 @@ class Shared:
                         threads[-1].start()
                 for thread in threads:
                     thread.join(0.1)
+                interrupts.check()
                 progress.report("   ".join(job.progress() for job in self.jobs))
             done = True
         finally:
@@ -221,6 +241,22 @@ class Shared:
 
 def _thread_of(job: Job, iterations: int | None) -> threading.Thread:
     return threading.Thread(target=job.work, args=(iterations, torch.get_num_threads()), name=f"ebbtide {job.name}", daemon=True)
+
+
+def _check_apart(name: str, step: Step, other: Job) -> None:
+    """Jobs run at once: what two of them had in common, both would change and move."""
+    common = _memory_of(step).keys() & (theirs := _memory_of(other.step)).keys()
+    if common:
+        raise ValueError(f"{name}: has {theirs[min(common)]} in common with {other.name}; expected jobs whose parameters, buffers and optimizer state "
+                         "are their own")
+
+
+def _memory_of(step: Step) -> dict[int, str]:
+    """By storage, the name of what lies in it."""
+    tensors = [*step._model.named_parameters(), *step._model.named_buffers()]
+    for state in step._optimizer.state.values():
+        tensors += [(f"optimizer state {key}", value) for key, value in state.items() if isinstance(value, torch.Tensor) and value.dim()]
+    return {tensor.untyped_storage()._cdata: name for name, tensor in reversed(tensors) if tensor.numel()}
 
 
 def _leaves(step: Step, batch: Any) -> BatchLeaves:

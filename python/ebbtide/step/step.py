@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import os
 import warnings
 from collections import OrderedDict
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 from torch.utils._pytree import tree_flatten_with_path, tree_unflatten
 
-from .. import native
+from .. import interrupts, native
 from ..arguments import ASSUMED_LINKS, bandwidth, budget_text, device_of
 from ..capture.errors import pointing_to
 from ..capture.step import CapturedStep, CaptureOptions, capture_step
@@ -61,11 +62,24 @@ class StepOptions:
     progress: Reporter = report_progress
 
 
+def _exclusive(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method of a step that runs as a whole or not at all, whatever signals come, and beside no other of them."""
+
+    @functools.wraps(method)
+    def wrapper(self: Step, *args: Any, **kwargs: Any) -> Any:
+        with interrupts.deferred(), self._gate:
+            return method(self, *args, **kwargs)
+
+    return wrapper
+
+
 class Step:
     """Call it with a batch: it trains one step and returns the loss. See ebbtide.step."""
 
+    @interrupts.deferring
     def __init__(self, model: torch.nn.Module, loss_fn: Callable[..., torch.Tensor] | None,
                  optimizer: torch.optim.Optimizer, example_batch: Any, options: StepOptions) -> None:
+        self._gate = native.Gate("the step")
         self._device = device_of(options.device)
         if optimizer is None:
             raise ValueError("optimizer None: expected one of torch.optim's")
@@ -95,6 +109,7 @@ class Step:
         for self._collected in sorted({accumulate - 1, 0}, reverse=True):
             self._prepare(example_batch)
 
+    @_exclusive
     def __call__(self, *batch: Any, **named: Any) -> torch.Tensor:
         if self._lent_to is not None:
             raise RuntimeError("the step is one of an ebbtide.Shared, which runs it; close that first")
@@ -133,7 +148,7 @@ class Step:
             last = self._aside[-1][1]
             warnings.warn(f"the step is captured anew for the {_MANY_CAPTURES}rd time, which takes {last.captured.seconds:.1f} s and more: "
                           f"{last.guards.why() or 'the optimizer changed'}. Numbers that change from step to step may be tensors instead, whose values "
-                          "are read anew each time", stacklevel=5)
+                          "are read anew each time", stacklevel=6)
 
     def _taken_back(self, key: Hashable) -> Prepared | None:
         """A plan that was set aside and whose guards hold again."""
@@ -150,8 +165,12 @@ class Step:
         """What the last step took, and what was predicted."""
         return Report(self._current)
 
+    @_exclusive
     def close(self) -> None:
         """Moves parameters, buffers and optimizer state out of the pool. The next step moves them back."""
+        self._move_out()
+
+    def _move_out(self) -> None:
         if self._current is not None:
             self._current.engine.move_out()
             self._current = None
@@ -199,7 +218,7 @@ class Step:
 
     def _let_go(self, prepared: Prepared) -> None:
         if prepared is self._current:
-            self.close()
+            self._move_out()
 
     def _plan(self, graph: dict[str, Any], budget: int | str) -> Planned:
         return make_plan(graph, PlanOptions(budget=budget, policy=self._options.policy, swap_state=self._options.swap_state,
@@ -233,7 +252,7 @@ class Step:
             self._capacity = planned.said["budget_bytes"]
         if measured and not measured.in_place and self._lent_to is None:
             note("measuring ops in place")
-            self.close()  # the pool is needed for it
+            self._move_out()  # the pool is needed for it
             times = make_engine(planned, measured, self.own_pool()).measure_ops(_MEASURED_RUNS, self._device == "cpu" and torch.get_num_threads() == 1)
             if times is not None:
                 measured.set_times_in_place(times)

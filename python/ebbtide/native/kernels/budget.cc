@@ -7,6 +7,7 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <c10/util/Exception.h>
 #include <c10/util/ScopeExit.h>
+#include <pthread.h>
 
 #include <algorithm>
 #include <array>
@@ -14,6 +15,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <new>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -70,15 +72,24 @@ class Budget {
   }
 
   // 0: it is not memory of ours, and stays where it is.
-  std::uint64_t Save(c10::StorageImpl* storage) {
+  std::uint64_t Save(const c10::TensorImpl& tensor) {
     const std::lock_guard lock(mutex_);
+    c10::StorageImpl* const storage = tensor.storage().unsafeGetStorageImpl();
+    const c10::Device device = storage->device();
+    const c10::Stream now = c10::impl::VirtualGuardImpl(device.type()).getStream(device);
     if (const auto found = order_of_.find(storage); found != order_of_.end()) {
-      ++saved_.at(found->second).uses;
+      SavedStorage& saved = saved_.at(found->second);
+      ++saved.uses;
+      saved.versions.push_back(tensor.version_counter());
+      // Who saves it anew has had it meanwhile, and may have changed it.
+      Forget(saved);
+      saved.stream = now;
       return found->second;
     }
-    const c10::Device device = storage->device();
-    SavedStorage saved{storage, storage->nbytes(), c10::impl::VirtualGuardImpl(device.type()).getStream(device)};
+    SavedStorage saved{storage, storage->nbytes(), now};
     if (!memory_->Owns(saved)) return 0;
+    saved.owner = c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(storage);
+    saved.versions.push_back(tensor.version_counter());
     if (saved_.empty()) BeginIteration();
     const std::uint64_t order = next_++;
     here_ += saved.bytes;
@@ -111,6 +122,16 @@ class Budget {
     memory_->WaitToFree(saved);
   }
 
+  // Around a fork: see BudgetMemory. In the child nobody holds the mutex, whoever did in the parent.
+  void BeforeFork() {
+    mutex_.lock();
+    memory_->BeforeFork();
+  }
+  void AfterFork(bool in_child) {
+    memory_->AfterFork(in_child);
+    in_child ? void(new (&mutex_) std::recursive_mutex) : mutex_.unlock();
+  }
+
   void Figures(std::uint64_t* out) {
     const std::lock_guard lock(mutex_);
     const std::uint64_t figures[] = {memory_->Taken(), memory_->MostTaken(), copied_out_, copied_in_, limit_,
@@ -123,6 +144,7 @@ class Budget {
     gone_before_ = std::exchange(gone_, {});
     gone_before_.resize(next_, false);
     others_before_ = std::exchange(others_, 0);
+    leaving_.clear();
     next_ = 1;
   }
 
@@ -139,7 +161,9 @@ class Budget {
     if (is_prefetching_) return any;
     for (auto& [order, saved] : saved_) {
       if (any && memory_->HasRoom(bytes)) break;
-      if (!CanLeave(saved) || (!saved.host && !BeginCopyOut(saved))) continue;
+      if (!CanLeave(saved)) continue;
+      if (saved.host && saved.host_version != VersionOf(saved)) Forget(saved);
+      if (!saved.host && !BeginCopyOut(saved)) continue;
       if (gone_.size() <= order) gone_.resize(order + 1, false);
       gone_[order] = any = true;
       memory_->WaitToFree(saved);
@@ -152,21 +176,38 @@ class Budget {
 
   // Nobody refers to it but those who saved it.
   bool CanLeave(const SavedStorage& saved) {
-    return saved.is_here && c10::raw::intrusive_ptr::use_count(saved.storage) == saved.uses && memory_->Owns(saved);
+    return saved.is_here && c10::raw::intrusive_ptr::use_count(saved.storage) == saved.uses + 1 && memory_->Owns(saved);
   }
 
-  // An operator saves its results before it has returned; what is copied then is not its last word. With the next
-  // request for memory, it is.
+  // Whoever refers to a storage may change it: a copy of it is begun when nobody does but those who saved it.
   void BeginCopiesOut() {
     const std::lock_guard lock(mutex_);
-    for (const std::uint64_t order : std::exchange(leaving_, {})) {
+    std::erase_if(leaving_, [&](std::uint64_t order) {
       const auto found = saved_.find(order);
-      if (found != saved_.end() && found->second.is_here && !found->second.host) BeginCopyOut(found->second);
-    }
+      if (found == saved_.end() || !found->second.is_here || found->second.host) return true;
+      if (!CanLeave(found->second)) return false;
+      BeginCopyOut(found->second);
+      return true;
+    });
+  }
+
+  // Changes in place through any of the tensors that were saved, as a number that only grows.
+  static std::uint64_t VersionOf(const SavedStorage& saved) {
+    std::uint64_t sum = 0;
+    for (const c10::VariableVersion& version : saved.versions) sum += version.enabled() ? version.current_version() : 0;
+    return sum;
+  }
+
+  // Its copy on the host is not what it holds. Only while it is here.
+  void Forget(SavedStorage& saved) {
+    if (!saved.host || !saved.is_here) return;
+    memory_->WaitToFree(saved);
+    saved.host.clear();
   }
 
   bool BeginCopyOut(SavedStorage& saved) {
     try {
+      saved.host_version = VersionOf(saved);
       saved.host = memory_->AllocateHost(saved.bytes);
       memory_->CopyOut(saved);
     } catch (const std::exception&) {  // it stays
@@ -223,6 +264,21 @@ std::array<std::atomic<Budget*>, kDevices> budgets{}, in_force{};  // the CPU fi
 
 thread_local std::string last_error;
 
+// A budget is of the process that opened it: children by fork, as the workers of a DataLoader, have none.
+void BeforeFork() {
+  for (const auto& budget : budgets) {
+    if (Budget* const found = budget.load()) found->BeforeFork();
+  }
+}
+void AfterFork(bool in_child) {
+  for (std::size_t i = budgets.size(); i-- > 0;) {
+    if (Budget* const found = budgets[i].load()) found->AfterFork(in_child);
+    if (in_child) in_force[i] = nullptr;
+  }
+}
+void InParent() { AfterFork(false); }
+void InChild() { AfterFork(true); }
+
 // 0: done; 1: no room; 2: an error. Nothing may be raised through Python's calls of C.
 template <class Function>
 std::int32_t Status(Function&& function) {
@@ -263,6 +319,8 @@ EBBTIDE_EXPORT std::int32_t ebbtide_budget_open(std::int32_t device, std::uint64
     TORCH_CHECK(device == kCpu || cuda_side, "this library is for the cpu; expected the one for cuda");
     Budget* found = budgets[device + 1].load();
     if (!found) {
+      static const int registered = pthread_atfork(&BeforeFork, &InParent, &InChild);
+      TORCH_CHECK(registered == 0, "the process has no memory for a function to call at a fork");
       found = new Budget(device == kCpu ? MakeCpuBudgetMemory() : cuda_side->make_budget_memory(device));
       budgets[device + 1] = found;
     }
@@ -280,7 +338,7 @@ EBBTIDE_EXPORT std::uint64_t ebbtide_budget_save(void* budget, void* tensor_impl
   std::uint64_t order = 0;
   Status([&] {
     auto* const tensor = static_cast<c10::TensorImpl*>(tensor_impl);
-    order = static_cast<Budget*>(budget)->Save(tensor->storage().unsafeGetStorageImpl());
+    order = static_cast<Budget*>(budget)->Save(*tensor);
   });
   return order;
 }

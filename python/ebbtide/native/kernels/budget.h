@@ -6,10 +6,12 @@
 #include <c10/core/Allocator.h>
 #include <c10/core/StorageImpl.h>
 #include <c10/core/Stream.h>
+#include <c10/core/TensorImpl.h>
 
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <vector>
 
 namespace ebbtide::torch_kernels {
 
@@ -22,12 +24,16 @@ struct BudgetCopy {
 
 // A storage that autograd has saved.
 struct SavedStorage {
-  c10::StorageImpl* storage;  // alive: whoever saved it refers to it
+  c10::StorageImpl* storage;  // alive: `owner` refers to it
   std::size_t bytes;
   c10::Stream stream;    // in its order, the contents are complete
   std::size_t uses = 1;  // saved tensors on it
+  c10::intrusive_ptr<c10::StorageImpl> owner{};
+  // The counters of changes in place of the tensors that were saved on it.
+  std::vector<c10::VariableVersion> versions{};
   bool is_here = true;
-  c10::DataPtr host;                 // a copy of the contents, or null
+  c10::DataPtr host;                 // a copy of the contents as of `host_version`, or null
+  std::uint64_t host_version = 0;    // the sum of the counters when it was begun
   std::unique_ptr<BudgetCopy> copy;  // the last, either way
 };
 
@@ -59,6 +65,11 @@ class BudgetMemory {
   // Has what the caller does with the storage next, or whoever gets its memory next, come after the last copy.
   virtual void WaitToUse(SavedStorage& saved) = 0;
   virtual void WaitToFree(SavedStorage& saved) = 0;
+
+  // Around a fork of the process, from the thread that forks: no other is within this memory meanwhile. The child has
+  // that thread alone.
+  virtual void BeforeFork() {}
+  virtual void AfterFork(bool /*in_child*/) {}
 };
 std::unique_ptr<BudgetMemory> MakeCpuBudgetMemory();
 

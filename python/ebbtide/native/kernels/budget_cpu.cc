@@ -30,7 +30,8 @@ class Counts {
   }
   c10::DataPtr Allocate(c10::Allocator* before, std::size_t bytes) {
     const std::lock_guard lock(mutex_);
-    TORCH_CHECK_WITH(OutOfMemoryError, live_ + bytes <= limit_, "no room for ", bytes, " more bytes");
+    TORCH_CHECK_WITH(OutOfMemoryError, live_ <= limit_ && bytes <= limit_ - live_, "no room for ", bytes,
+                     " more bytes");
     before_ = before;
     void* const address = before->allocate(bytes).release_context();
     sizes_[address] = {bytes, context_};
@@ -62,8 +63,10 @@ class Counts {
   }
   bool HasRoom(std::size_t bytes) {
     const std::lock_guard lock(mutex_);
-    return live_ + bytes <= limit_;
+    return live_ <= limit_ && bytes <= limit_ - live_;
   }
+  void BeforeFork() { mutex_.lock(); }
+  void AfterFork(bool in_child) { in_child ? void(new (&mutex_) std::mutex) : mutex_.unlock(); }
 
  private:
   struct Counted {
@@ -124,6 +127,27 @@ class CpuBudgetMemory final : public BudgetMemory {
   void WaitToUse(SavedStorage& saved) override { Finish(saved); }
   void WaitToFree(SavedStorage& saved) override { Finish(saved); }
 
+  void BeforeFork() override {
+    TheCounts().BeforeFork();
+    mutex_.lock();
+    while (is_copying_) {  // a copy that only the parent's thread could end
+      mutex_.unlock();
+      std::this_thread::yield();
+      mutex_.lock();
+    }
+  }
+  // In the child the thread is not there, nor is anybody who waits for it.
+  void AfterFork(bool in_child) override {
+    if (in_child) {
+      new (&copier_) std::thread;
+      new (&changed_) std::condition_variable;
+      new (&mutex_) std::mutex;
+    } else {
+      mutex_.unlock();
+    }
+    TheCounts().AfterFork(in_child);
+  }
+
  private:
   using Job = CpuCopy::Job;
 
@@ -157,10 +181,12 @@ class CpuBudgetMemory final : public BudgetMemory {
       const std::shared_ptr<Job> job = std::move(jobs_.front());
       jobs_.pop_front();
       job->state = Job::State::kRunning;
+      is_copying_ = true;
       lock.unlock();
       std::memcpy(job->to, job->from, job->bytes);
       lock.lock();
       job->state = Job::State::kDone;
+      is_copying_ = false;
       changed_.notify_all();
     }
   }
@@ -168,6 +194,7 @@ class CpuBudgetMemory final : public BudgetMemory {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::shared_ptr<Job>> jobs_;
+  bool is_copying_ = false;  // the thread, at the moment
   std::thread copier_;
 };
 
