@@ -402,7 +402,8 @@ TEST(BrokenPlans, WhatReadsABufferIsNotMadeAgainOnceThatHasChanged) {
       const TensorId y = step.Make(kind, {x, buffer}, 8, {});
       step.Change("add_", {buffer}, {});
       step.Make("read", {y}, 1, {.phase = Phase::kBackward});
-      const Status valid = Validate(step.graph, MadeAgainAfterTheChange(), {.budget = 100, .alignment = 1, .needs_addresses = false});
+      const Status valid =
+          Validate(step.graph, MadeAgainAfterTheChange(), {.budget = 100, .alignment = 1, .needs_addresses = false});
       ASSERT_FALSE(valid) << kind << outside;
       EXPECT_NE(valid.error().message.find("storage 1 has version 1 where 0 is expected"), std::string::npos)
           << valid.error().message;
@@ -418,7 +419,8 @@ TEST(BrokenPlans, WhatChangesABufferItselfIsMadeAgain) {
     const TensorId y = step.Make(kind, {x, buffer}, 8, {.mutated = {buffer}});
     step.Change("add_", {buffer}, {});
     step.Make("read", {y}, 1, {.phase = Phase::kBackward});
-    const Status valid = Validate(step.graph, MadeAgainAfterTheChange(), {.budget = 100, .alignment = 1, .needs_addresses = false});
+    const Status valid =
+        Validate(step.graph, MadeAgainAfterTheChange(), {.budget = 100, .alignment = 1, .needs_addresses = false});
     EXPECT_TRUE(valid) << valid.error().message;
   }
 }
