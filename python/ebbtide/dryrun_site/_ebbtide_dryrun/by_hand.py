@@ -23,8 +23,11 @@ class ByHand:
         if self.gradient is None:
             return True  # gradients that are returned, not kept
         parameter, identity, version = self.gradient
-        present = parameter.grad
-        return present is None or id(present) != identity or present._version != version
+        with self.owners.lock:
+            if self.owners.others_train():
+                return False  # the gradient may be theirs, and is not to be looked at
+            present = parameter.grad
+            return present is None or id(present) != identity or present._version != version
 
     def look_for_parameters(self, roots):
         """Tensors that gradients are accumulated into may belong to no module: they are found at the graph's ends."""
@@ -49,10 +52,13 @@ class ByHand:
         if line != self.line:
             return
         self.ended_at = now
-        parameter = self.gradient[0] if self.gradient else self._any_with_gradient()
-        self.gradient = None
-        if parameter is not None and parameter.grad is not None:
-            self.gradient = (parameter, id(parameter.grad), parameter.grad._version)
+        with self.owners.lock:
+            if self.owners.others_train():
+                return
+            parameter = self.gradient[0] if self.gradient else self._any_with_gradient()
+            self.gradient = None
+            if parameter is not None and parameter.grad is not None:
+                self.gradient = (parameter, id(parameter.grad), parameter.grad._version)
 
     def _any_with_gradient(self):
         return next((leaf for leaf in self.owners.live_leaves() if leaf.grad is not None), None)

@@ -63,6 +63,11 @@ class Owners:
                 with self.lock:
                     self.backwards -= 1
 
+    def others_train(self):
+        """Whether another thread may be storing gradients; while the lock is held that does not become true."""
+        mine = 1 if self.torch._C._current_graph_task_id() != -1 else 0
+        return self.backwards > mine
+
     def look(self, now, optimizer):
         if now is None:
             return
@@ -71,8 +76,7 @@ class Owners:
 
     def _look(self, now, optimizer):
         found = {}
-        mine = 1 if self.torch._C._current_graph_task_id() != -1 else 0
-        with_gradients = self.backwards <= mine  # no other thread is storing any
+        with_gradients = not self.others_train()
         self._name()
         for module in self._alive():
             for name, buffer in module._buffers.items():
