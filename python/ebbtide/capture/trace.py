@@ -11,7 +11,7 @@ from .fakes import Fakes
 from .kernels import call, drawn_seed, is_dropout_state
 from .known_values import KnownValues
 from .record import Recorder, map_tensors
-from .watch.observe import unobserved
+from .watch.observe import pause, resume
 
 aten = torch.ops.aten
 
@@ -30,8 +30,11 @@ class Tracing(TorchDispatchMode):
         return Tracing(recorder, self._fakes, known, self._rules)
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        with unobserved():
+        paused = pause()
+        try:
             return self._dispatch(function, args, kwargs or {})
+        finally:
+            resume(paused)
 
     def _dispatch(self, function, args, kwargs):
         if function.namespace in ("prim", "profiler"):  # a tensor asked for its device, a mark for profilers

@@ -16,11 +16,12 @@ from .notes import Change, Note
 
 
 class Guards:
-    """Of one capture. `names`: attributes that executed code names, None: any. `refused`: (path, why) of what cannot be compared."""
+    """Of one capture. `names`: attributes that executed code names; `any_of_modules`: those of modules count whatever they are called.
+    `refused`: (path, why) of what cannot be compared."""
 
-    def __init__(self, noted: Sequence[Note], names: set[str] | None, refused: list[tuple[str, str]]) -> None:
+    def __init__(self, noted: Sequence[Note], names: set[str], any_of_modules: bool, refused: list[tuple[str, str]]) -> None:
         self.refused = refused
-        self._notes, self._names = noted, names
+        self._notes, self._names, self._any_of_modules = noted, names, any_of_modules
         self._arrange()
 
     def __len__(self) -> int:
@@ -42,7 +43,7 @@ class Guards:
         """The first part that differs and that executed code names."""
         for note in self._notes:
             for change in note.changes():
-                if not note.namespace or self._names is None or change.key in self._names:
+                if not note.namespace or change.key in self._names or (self._any_of_modules and note.of_module):
                     return change
         return None
 

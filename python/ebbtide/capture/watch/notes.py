@@ -75,6 +75,7 @@ class Note:
     """Of one holder. `namespace`: its keys are names that code spells out."""
 
     namespace = False
+    of_module = False  # the attributes of a torch.nn.Module
 
     def __init__(self, holder: Any, path: str) -> None:
         self.holder, self.path = holder, path

@@ -1,7 +1,8 @@
 """Which objects the user's code can reach from some roots, with a note of what each holds.
 
 Torch's, NumPy's and Python's own functions and classes are taken as they are; what they refer to of the user's is followed. With
-`names`, attributes that no executed code spells are passed over: a model may refer to a trainer, which refers to the world.
+`names`, attributes that no executed code spells are passed over: a model may refer to a trainer, which refers to the world. Those of modules are not, with
+`any_of_modules`: code has read attributes by names that it made.
 """
 
 from __future__ import annotations
@@ -63,10 +64,10 @@ def is_library_module(name: str | None) -> bool:
 class Walk:
     """Notes, and what could not be noted: (path, why)."""
 
-    def __init__(self, names: set[str] | None = None) -> None:
+    def __init__(self, names: set[str] | None = None, any_of_modules: bool = False) -> None:
         self.notes: list[Note] = []
         self.refused: list[tuple[str, str]] = []
-        self._names = names
+        self._names, self._any_of_modules = names, any_of_modules
         self._seen: dict[int, Any] = {}  # by id; what is here stays alive, so that ids stay its own
         self._parts = 0
         self._waiting: list[tuple[Any, str]] = []
@@ -100,7 +101,7 @@ class Walk:
             if not all(map(is_atom, parts.values())):
                 self.refused.append((note.path, f"holds {len(parts)} values, more than are looked at between steps"))
             return
-        filtered = note.namespace and self._names is not None
+        filtered = note.namespace and self._names is not None and not (self._any_of_modules and note.of_module)
         for key, value in parts.items():
             if not is_atom(value) and not (filtered and key not in self._names):  # type: ignore[operator]
                 self._waiting.append((value, note.path_of(key)))
@@ -212,7 +213,9 @@ class Walk:
         self._follow(self._note(notes.Fields(value, ("__class__", *slots, *(("__dict__",) if attributes is not None else ())), path)))
         if attributes is not None and id(attributes) not in self._seen:
             self._seen[id(attributes)] = attributes
-            self._follow(self._note(notes.Attributes(attributes, path)))
+            note = self._note(notes.Attributes(attributes, path))
+            note.of_module = isinstance(value, torch.nn.Module)
+            self._follow(note)
 
 
 def _slots(of: type) -> tuple[str, ...]:

@@ -102,8 +102,8 @@ class Watch:
 
     def guards(self) -> Guards:
         """Of all that the code has read. To be called when nothing is left changed."""
-        names = None if self._observer.reads_any_name else self._observer.names
-        walk = Walk(names)
+        names, any_of_modules = self._observer.names, self._observer.reads_any_name
+        walk = Walk(names, any_of_modules)
         self._add_roots(walk, random_state=False)
         for noted in self._observer.user_globals.values():
             note = notes.Globals(noted.holder, noted.path)
@@ -120,7 +120,7 @@ class Watch:
                 if isinstance(found.get(name), _REPLACED):
                     note.name_too(name)
             walk.notes.append(note)
-        return Guards([note for note in walk.notes if not isinstance(note, notes.RandomState)], names, walk.refused)
+        return Guards([note for note in walk.notes if not isinstance(note, notes.RandomState)], names, any_of_modules, walk.refused)
 
     def _add_roots(self, walk: Walk, random_state: bool = True) -> None:
         for name in _HOOKS_OF_ALL_MODULES:
