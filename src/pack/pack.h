@@ -26,7 +26,7 @@ struct PackOptions {
   Bytes alignment = 1;     // of every offset; sizes count as rounded up to it
   std::uint64_t seed = 0;  // of the orders that are tried
   std::int64_t evaluations =
-      30'000;         // of the search after the first passes: placements, large ones counted several times
+      30'000;              // of the search after the first passes: placements, large ones counted several times
   Deadline deadline = {};  // with one, the result may depend on the clock: it is the best by then
   // Asked often; true: nobody wants the packing any more, and what is returned means nothing. Empty: never.
   std::function<bool()> cancelled = {};

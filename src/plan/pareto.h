@@ -31,8 +31,8 @@ struct ParetoOptions {
 };
 
 // A point for each budget and for each of `known`, by budget, the largest first. Time never rises with the budget: a
-// plan serves every budget from its peak up, and a lower bound every budget below its own. Each budget gets its share of
-// the time until the problem's deadline; those that it leaves no time for have no point.
+// plan serves every budget from its peak up, and a lower bound every budget below its own. Each budget gets its share
+// of the time until the problem's deadline; those that it leaves no time for have no point.
 std::vector<ParetoPoint> Pareto(const TrainingGraph& graph, const Problem& problem, const Policy& policy,
                                 const std::vector<Bytes>& budgets, std::vector<ParetoPoint> known,
                                 const ParetoOptions& options);
