@@ -17,8 +17,8 @@ namespace {
 
 constexpr std::size_t kMiB = 1 << 20;
 
-// A host function that holds its stream until it is opened. What it waits on is shared with the function, which may still
-// be on its way out when the test's own gate is gone.
+// A host function that holds its stream until it is opened. What it waits on is shared with the function, which may
+// still be on its way out when the test's own gate is gone.
 class Gate {
  public:
   void Close(CUstream stream) {
