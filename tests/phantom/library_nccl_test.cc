@@ -1,11 +1,10 @@
 // NCCL of both generations, with one rank: what it sends is what it receives.
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
-
-#include <bit>
 #include <nccl.h>
 
 #include <array>
+#include <bit>
 
 #include "tests/support/phantom/fresh_process.h"
 

@@ -118,6 +118,7 @@ std::shared_ptr<Graph> Graph::Copy() const {
 Code LaunchGraph(Device& device, const std::shared_ptr<const Graph>& graph, Stream& stream) {
   if (stream.AppendToCapture(*graph)) return Code::kSuccess;
   device.statistics.launches.fetch_add(graph->Kernels(), std::memory_order_relaxed);
+  device.known.ForgetAll();  // whatever it writes
   Operation all{.name = "cudaGraphLaunch", .duration = graph->Duration(), .kind = OperationKind::kGraph};
   bool has_work = false, at_once = true;
   for (const auto& node : graph->nodes()) {
