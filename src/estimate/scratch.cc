@@ -25,7 +25,7 @@ struct Row {
 // In the order of their kinds.
 constexpr Row kRules[] = {
     {"_adaptive_avg_pool2d", CopiesScratch, Layout::kPlanar},
-    {"_adaptive_avg_pool2d_backward", CopiesScratch, Layout::kPlanar},
+    {"_adaptive_avg_pool2d_backward", GradientCopyScratch, Layout::kPlanar},
     {"_cudnn_rnn", RecurrentScratch},
     {"_cudnn_rnn_backward", RecurrentBackwardScratch},
     {"_log_softmax", CopiesScratch},
@@ -140,6 +140,10 @@ void LayerNormBackwardScratch(const ScratchQuery& query, ScratchList& scratch) {
 
 void CopiesScratch(const ScratchQuery& query, ScratchList& scratch) {
   for (const TensorId id : query.op.inputs) scratch.Take(0, RowMajorCopy(&query.graph.tensor(id)));
+}
+
+void GradientCopyScratch(const ScratchQuery& query, ScratchList& scratch) {
+  scratch.Take(0, query.op.inputs.empty() ? 0 : RowMajorCopy(&query.graph.tensor(query.op.inputs.front())));
 }
 
 // The gradient times the result.

@@ -72,6 +72,8 @@ void LayerNormBackwardScratch(const ScratchQuery& query, ScratchList& scratch);
 
 // Copies of all tensors that are not row-major (scratch.cc).
 void CopiesScratch(const ScratchQuery& query, ScratchList& scratch);
+// The same of the first alone, the gradient.
+void GradientCopyScratch(const ScratchQuery& query, ScratchList& scratch);
 void SoftmaxBackwardScratch(const ScratchQuery& query, ScratchList& scratch);
 void EmbeddingScratch(const ScratchQuery& query, ScratchList& scratch);
 void EmbeddingBackwardScratch(const ScratchQuery& query, ScratchList& scratch);
