@@ -1,7 +1,8 @@
 // Recorded traces (torch-traces of EBBTIDE_DATA) through every allocator model, alone and as 2, 4 and 8 jobs on streams
 // of their own, which share one allocator: peak of reserved bytes over the peak in use. The host is ahead of the
-// device: work is finished some events after it was submitted.
-//   bench_streams [LAG]   events of a stream that are not finished yet, 64 if not given
+// device: work is finished some events after it was submitted. Fails where tide takes more than the least of PyTorch's
+// allocator, cudaMallocAsync and RMM; expandable segments stand beside them.
+//   bench_streams [LAG ...]   events of a stream that are not finished yet: 0, 64 and 1024 if not given
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "alloc/make.h"
+#include "tests/support/folders.h"
 #include "trace/replay.h"
 #include "trace/trace.h"
 
@@ -93,9 +95,8 @@ double Overhead(const AllocatorModel& model, const Trace& trace, std::size_t cou
   return static_cast<double>(reserved) / static_cast<double>(allocator->usage().allocated_peak);
 }
 
-int Run(std::size_t lag) {
-  const char* data = std::getenv("EBBTIDE_DATA");
-  if (!data) return fmt::print("left out, EBBTIDE_DATA is not set\n"), 0;
+// The cases in which tide takes more than the others, or -1 where a trace cannot be read.
+int Compare(const std::filesystem::path& folder, std::size_t lag) {
   std::vector<AllocatorModel> models;
   for (const AllocatorModel& model : ReplayModels()) {
     if (!model.name.starts_with("mxnet") && !model.name.starts_with("bfc") && model.name != "no-fragmentation")
@@ -105,15 +106,15 @@ int Run(std::size_t lag) {
   for (const AllocatorModel& model : models) fmt::print(" {:>18}", model.name);
   fmt::print("\n");
   int worse = 0, worse_than_expandable = 0, cases = 0;
-  double logarithms = 0;
+  double logarithms = 0, expandable_logarithms = 0;
   std::vector<std::filesystem::path> files;
-  for (const auto& entry : std::filesystem::directory_iterator(std::filesystem::path(data) / "torch-traces")) {
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     if (entry.path().string().ends_with(".events.csv.gz")) files.push_back(entry.path());
   }
   std::ranges::sort(files);
   for (const auto& file : files) {
     const Result<Trace> trace = ReadTrace(file.string());
-    if (!trace) return fmt::print("{}\n", trace.error().message), 2;
+    if (!trace) return fmt::print("{}\n", trace.error().message), -1;
     for (const std::size_t count : {1, 2, 4, 8}) {
       for (const bool shifted : {false, true}) {
         if (shifted && count == 1) continue;
@@ -128,7 +129,10 @@ int Run(std::size_t lag) {
           std::fflush(stdout);
           if (model.name == "pytorch" || model.name == "cuda-malloc-async" || model.name == "rmm")
             best = std::min(best, reserved);
-          if (model.name == "pytorch-expandable") expandable = reserved;
+          if (model.name == "pytorch-expandable") {
+            expandable = reserved;
+            expandable_logarithms += std::log(overhead);
+          }
           if (model.name != "tide") continue;
           tide = reserved;
           logarithms += std::log(overhead);
@@ -140,13 +144,33 @@ int Run(std::size_t lag) {
       }
     }
   }
-  fmt::print("tide takes more than the least of pytorch, cuda-malloc-async and rmm in {} of {} cases\n", worse, cases);
-  fmt::print("more than pytorch-expandable in {}; geometric mean {:.3f}\n", worse_than_expandable,
-             std::exp(logarithms / std::max(cases, 1)));
-  return 0;
+  fmt::print("{} in flight: tide takes more than the least of pytorch, cuda-malloc-async and rmm in {} of {} cases\n",
+             lag, worse, cases);
+  fmt::print("more than pytorch-expandable in {}; geometric mean of tide {:.3f}, of pytorch-expandable {:.3f}\n\n",
+             worse_than_expandable, std::exp(logarithms / std::max(cases, 1)),
+             std::exp(expandable_logarithms / std::max(cases, 1)));
+  return worse;
+}
+
+int Run(const std::vector<std::size_t>& lags) {
+  const std::filesystem::path folder = DataFolder() / "torch-traces";
+  if (!std::filesystem::is_directory(folder)) {
+    return fmt::print("left out, {} is not there; EBBTIDE_DATA names the folder of the data\n", folder.string()), 0;
+  }
+  int worse = 0;
+  for (const std::size_t lag : lags) {
+    const int found = Compare(folder, lag);
+    if (found < 0) return 2;
+    worse += found;
+  }
+  return worse > 0 ? 1 : 0;
 }
 
 }  // namespace
 }  // namespace ebbtide::trace
 
-int main(int argc, char** argv) { return ebbtide::trace::Run(argc > 1 ? std::stoul(argv[1]) : 64); }
+int main(int argc, char** argv) {
+  std::vector<std::size_t> lags;
+  for (int i = 1; i < argc; ++i) lags.push_back(std::stoul(argv[i]));
+  return ebbtide::trace::Run(lags.empty() ? std::vector<std::size_t>{0, 64, 1024} : lags);
+}

@@ -61,14 +61,15 @@ def same(jobs):
 
 
 def speed(jobs):
-    print(f"{'model':14} {'eager':>10} {'engine':>10} {'ratio':>6}")
+    print(f"{'model':14} {'eager':>10} {'engine':>10} {'ratio':>6} (quartiles)")
     ratios = []
     for job in jobs:
         plain_model = job.trainer()
         _, _, step = job.step(policy="none")
         eager, engine = interleaved([lambda: job.plain(*plain_model), lambda: job.call(step)])
-        ratios.append(engine / eager)
-        print(f"{job.name:14} {eager * 1e3:7.2f} ms {engine * 1e3:7.2f} ms {ratios[-1]:6.3f}", flush=True)
+        ratios.append(engine.median / eager.median)
+        print(f"{job.name:14} {eager.median * 1e3:7.2f} ms {engine.median * 1e3:7.2f} ms {ratios[-1]:6.3f} "
+              f"({engine.lower / eager.median:.3f} to {engine.upper / eager.median:.3f})", flush=True)
     print(f"worst {max(ratios):.3f}: at most 1.03 is wanted")
     return max(ratios) <= 1.03
 
@@ -79,7 +80,7 @@ def predict(jobs):
     print(f"{'model':14} {'budget':>7} {'predicted':>11} {'measured':>11} {'error':>7}")
     for job in jobs:
         plain_model = job.trainer()
-        link = link_of(job, min(interleaved([lambda: job.plain(*plain_model)], seconds=2)))
+        link = link_of(job, interleaved([lambda: job.plain(*plain_model)], seconds=2)[0].median)
         for budget in (None, "70%", "50%"):
             with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.dict(os.environ, XDG_CACHE_HOME=folder):
                 _, _, step = job.step(budget=budget, link=link)

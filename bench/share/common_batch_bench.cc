@@ -27,7 +27,8 @@ T Must(Result<T> result) {
 }
 
 constexpr const char* kLine =
-    "{:<40} {:>15} {:>5} {:>7} {:>6} {:>7} {:>12} {:>12} {:>6} {:>7} | {:>5} {:>7} {:>12} {:>6} {:>7}\n";
+    "{:<40} {:>15} {:>5} {:>7} {:>6} {:>7} {:>12} {:>12} {:>12} {:>12} {:>12} {:>6} {:>7} | {:>5} {:>7} {:>12} {:>12} "
+    "{:>6} {:>7}\n";
 
 const Names kModels = {"vgg16", "resnet50", "inception_v3", "densenet121", "bert-base"};
 
@@ -133,10 +134,12 @@ bool Show(const Names& names, const DeviceProfile& gpu) {
   };
   fmt::print(fmt::runtime(kLine), mix, fmt::format("{}", fmt::join(batches, ",")), share_of(common.share),
              share_of(common.ceiling), fmt::format("{:.0f}", 100 * alone), times(common.mix.speedup()),
-             Over("time-slicing", names, common, options.mix), Over("mps", names, common, options.mix),
-             Over("paging", names, common, options.mix), overlaps(common), share_of(planned.share),
-             times(planned.mix.speedup()), Over("time-slicing", names, planned, options.mix),
-             Over("paging", names, planned, options.mix), overlaps(planned));
+             Over("zico", names, common, options.mix), Over("wavelet", names, common, options.mix),
+             Over("salus", names, common, options.mix), Over("time-slicing", names, common, options.mix),
+             Over("mps", names, common, options.mix), Over("paging", names, common, options.mix), overlaps(common),
+             share_of(planned.share), times(planned.mix.speedup()), Over("zico", names, planned, options.mix),
+             Over("time-slicing", names, planned, options.mix), Over("paging", names, planned, options.mix),
+             overlaps(planned));
   std::fflush(stdout);
   return std::min(common.mix.speedup(), planned.mix.speedup()) >= 1 && common.mix.together.overlapped > 0;
 }
@@ -176,10 +179,10 @@ int Main(int argc, char** argv) {
   }
   fmt::print("\n{}, {}: largest common batch; right of the bar, with plans\n", gpu.name,
              FormatBytes(gpu.memory - gpu.context));
-  fmt::print(fmt::runtime(kLine), "", "", "% of", "ceiling", "alone", "over", "over time", "over", "over", "groups",
-             "% of", "over", "over time", "over", "groups");
-  fmt::print(fmt::runtime(kLine), "mix", "batch", "solo", "%", "takes%", "exclus.", "slicing", "mps", "paging",
-             "overlap", "solo", "exclus.", "slicing", "paging", "overlap");
+  fmt::print(fmt::runtime(kLine), "", "", "% of", "ceiling", "alone", "over", "over", "over", "over", "over time",
+             "over", "over", "groups", "% of", "over", "over", "over time", "over", "groups");
+  fmt::print(fmt::runtime(kLine), "mix", "batch", "solo", "%", "takes%", "exclus.", "zico", "wavelet", "salus",
+             "slicing", "mps", "paging", "overlap", "solo", "exclus.", "zico", "slicing", "paging", "overlap");
   bool good = true;
   for (const Names& names : mixes) good &= Show(names, gpu);
   return good ? 0 : 1;

@@ -1,17 +1,20 @@
 """Several trainings in one pool of 1 GiB, for real: do they fit, are their bits those that each has alone, and how fast are they together.
 
-    build/python bench/share/trained_bench.py cpu [MIX ...]       against one after another, in the same run
+    build/python bench/share/trained_bench.py cpu [MIX ...]       against one after another, in the same run: by one thread, and by all cores
     build/python bench/share/trained_bench.py phantom [MIX ...]   on the phantom GPU with its race checker (starts itself there)
     build/python bench/share/trained_bench.py aborts [N]          one of four jobs is stopped or fails at a random moment, N times
 
 Each job's batch is 90 % of the largest that fits the pool alone, or 97 % of the largest share with which all fit, where that is less. Exits
-with 1 where something is not as it should be.
+with 1 where something is not as it should be. Times are medians over interleaved rounds, with the least and the most: jobs together use a thread
+each, so the fair rival is one after another with as many threads as there are jobs, up to the cores.
 """
 
 import copy
 import json
 import pathlib
+import os
 import random
+import statistics
 import sys
 import threading
 import time
@@ -125,6 +128,11 @@ class Training:
         parts = (self.plain, self.loss_fn, self.plain_optimizer) if plain else (self.model, self.loss_fn, self.optimizer)
         return ebbtide.step(*parts, self.batch, budget=GIB, policy="none" if plain else "home", device=self.device)
 
+    def spare_step(self):
+        """Of a model that nobody compares."""
+        model, optimizer = copy.deepcopy((self.plain, self.plain_optimizer))
+        return ebbtide.step(model, self.loss_fn, optimizer, self.batch, budget=GIB, policy="none", device=self.device)
+
     def same(self):
         pairs = [*zip(self.model.state_dict().values(), self.plain.state_dict().values())]
         states = self.optimizer.state_dict()["state"], self.plain_optimizer.state_dict()["state"]
@@ -157,7 +165,9 @@ def run_mix(name, makes, device):
     batches, share, ceiling = sizes_of(trainings)
     for training, batch in zip(trainings, batches):
         training.prepare(batch)
-    seconds, expected = {"alone": 0.0, "together": 0.0}, []
+    seconds, expected = {"alone": [], "all cores": [], "together": []}, []
+    cores = min(len(trainings), os.cpu_count() or 1)
+    spare_steps = [training.spare_step() for training in trainings if device == "cpu"]
     plain_steps = [training.make_step(plain=True) for training in trainings]
     states = []
     with ebbtide.Shared(capacity=GIB) as gpu:
@@ -175,24 +185,37 @@ def run_mix(name, makes, device):
                 expected[number] += [step(trainings[number].batch).item() for _ in range(steps)]
                 states[number] = torch.get_rng_state()
 
+        def with_all_cores(steps):
+            """One after another on models of their own: the number of threads changes the last bits."""
+            torch.set_num_threads(cores)
+            for training, step in zip(trainings, spare_steps):
+                for _ in range(steps):
+                    step(training.batch)
+            torch.set_num_threads(1)
+
+        def timed(what, run):
+            started = time.perf_counter()
+            run()
+            seconds[what].append(time.perf_counter() - started)
+
         gpu.run(iterations=1)  # memory that is touched for the first time
         alone(1)
         for _ in range(ROUNDS):  # in turn, as other work on the machine comes and goes
-            started = time.perf_counter()
-            alone(ITERATIONS)
-            seconds["alone"] += time.perf_counter() - started
-            started = time.perf_counter()
-            gpu.run(iterations=ITERATIONS)
-            seconds["together"] += time.perf_counter() - started
+            timed("alone", lambda: alone(ITERATIONS))
+            if device == "cpu":
+                timed("all cores", lambda: with_all_cores(ITERATIONS))
+            timed("together", lambda: gpu.run(iterations=ITERATIONS))
         report, pool = gpu.report().to_dict(), gpu.pool()
-    for step in plain_steps:
+    for step in plain_steps + spare_steps:
         step.close()
     fields = {
         "mix": name, "device": device, "batches": batches, "share_of_solo": round(share, 3), "ceiling": ceiling, "solo": [t.solo for t in trainings],
         "capacity_bytes": GIB, "peak_bytes": report["peak_bytes"], "held_after": pool.held, "groups": report["groups"],
-        "overlapped_groups": report["overlapped_groups"], "seconds_one_after_another": round(seconds["alone"], 3),
-        "seconds_together": round(seconds["together"], 3), "throughput": round(seconds["alone"] / seconds["together"], 3),
+        "overlapped_groups": report["overlapped_groups"],
     }
+    middle = {what: statistics.median(times) for what, times in seconds.items() if times}
+    fields["seconds"] = {what: [round(f(seconds[what]), 3) for f in (min, statistics.median, max)] for what in middle}
+    fields |= {f"{what} over together": round(middle[what] / middle["together"], 3) for what in middle if what != "together"}
     if device == "cpu":
         fields["same_bits"] = [t.job.losses == losses and t.same() for t, losses in zip(trainings, expected)]
         right = all(fields["same_bits"])

@@ -3,6 +3,7 @@
 import os
 import re
 import subprocess
+import sys
 
 from support.command_line import PROGRAM
 
@@ -16,6 +17,17 @@ def test_the_example_prints_what_the_readme_shows(checkout, tmp_path):
     done = subprocess.run([PROGRAM, *words.split()], cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == shown
+
+
+def test_the_python_of_the_readme_runs(checkout, tmp_path):
+    """All of its blocks in one program, as a reader would paste them, on a smaller model."""
+    first, *others = re.findall(r"```python\n(.*?)```", (checkout / "README.md").read_text(), re.DOTALL)
+    (tmp_path / "train.py").write_text(first.replace("1024", "128").replace("4096", "2048"))
+    (tmp_path / "use.py").write_text("\n".join(others))
+    environment = {**os.environ, "EBBTIDE_CACHE": str(tmp_path / "cache"), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run([sys.executable, "use.py"], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "budget" in done.stdout
 
 
 def test_links_lead_somewhere(checkout):

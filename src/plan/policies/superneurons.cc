@@ -1,5 +1,6 @@
 // SuperNeurons (Wang et al., 2018): outputs of cheap layers (pooling, activation, normalization, dropout) are made
-// again in backward; outputs of the others are a cache that spills to the host, least recently used first.
+// again in backward; outputs of the others are a cache that spills to the host, least recently used first. Their copies
+// begin as soon as they are made, beside the layers that follow, so that what spills has mostly been copied by then.
 #include <algorithm>
 #include <array>
 #include <string_view>
@@ -62,8 +63,8 @@ class SuperNeurons : public Driver {
     if (machine_.used() + workload_.bytes[s] + problem_.needed[op] <= problem_.limits.budget) BringBack(s);
   }
   void AfterOp(OpId op) override {
-    for (const StorageId s : workload_.needs[op]) Consider(s);
-    for (const StorageId s : workload_.births[op]) Consider(s);
+    for (const StorageId s : workload_.needs[op]) Consider(s), CopyEarly(s);
+    for (const StorageId s : workload_.births[op]) Consider(s), CopyEarly(s);
     // A segment that was made again is kept, unless it would exceed the largest layer.
     if (remade_bytes_ <= largest_layer_) return;
     for (const StorageId s : remade_) {
@@ -78,6 +79,13 @@ class SuperNeurons : public Driver {
     if (next.valid() && workload_.in_backward[next] && !workload_.in_backward[next_op_]) Forget(s);
   }
 
+  // The contents that forward leaves behind go to the host at once. The memory is kept until others need it.
+  void CopyEarly(StorageId s) {
+    if (workload_.in_backward[next_op_] || !may_spill_[s] || workload_.bytes[s] == 0) return;
+    if (!machine_.OnDevice(s) || machine_.OnHost(s) || !NextUse(s).valid()) return;
+    if (machine_.host_used() + workload_.bytes[s] <= problem_.limits.host) machine_.BeginCopyOut(s);
+  }
+
   bool MakeRoom(Bytes room) override {
     while (machine_.used() + room > problem_.limits.budget) {
       StorageId oldest;
@@ -87,7 +95,8 @@ class SuperNeurons : public Driver {
           oldest = s;
       }
       if (!oldest.valid()) return false;
-      if (machine_.host_used() + workload_.bytes[oldest] > problem_.limits.host) return false;
+      const Bytes more_on_host = machine_.OnHost(oldest) ? 0 : workload_.bytes[oldest];
+      if (machine_.host_used() + more_on_host > problem_.limits.host) return false;
       const OpId next = NextUse(oldest);
       LeaveForHost(oldest);
       away_.push_back({next, oldest});
