@@ -12,7 +12,8 @@ for name in ("fasterrcnn_mobilenet_v3_large_320_fpn", "maskrcnn_resnet50_fpn", "
                 "masks": torch.ones(2, 240, 320, dtype=torch.uint8).cuda()} for _ in images]
     sum(model(images, targets).values()).backward()
     optimizer.step()
-    model.eval()
-    with torch.no_grad():
-        model(images)
+    if not name.startswith("maskrcnn"):  # it pastes masks at coordinates that only kernels would know
+        model.eval()
+        with torch.no_grad():
+            model(images)
     print(name, torch.cuda.max_memory_reserved() >> 20, "MiB")

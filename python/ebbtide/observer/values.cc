@@ -248,6 +248,8 @@ bool AreSmall(const std::vector<at::Tensor>& tensors) {
 
 void NoteSize(const Call& call, const std::vector<at::Tensor>& results) {
   if (call.origin == 0 || call.rule->sizes == Sizes::kByShape) return;
+  for (const Call* outer : calls)
+    if (outer->size) return;  // told there
   const std::string led_to = call.rule->sizes == Sizes::kEqual          ? std::string(*call.size ? "true" : "false")
                              : results.empty() || !results[0].defined() ? std::string()
                                                                         : "a size of " + ShapeOf(results[0].sizes());
@@ -387,7 +389,7 @@ std::string ReadName(const std::string& name) {
 
 int OnRead(const void* address, size_t bytes, int known, uint32_t origin, void* out) {
   if (Quiet::IsActive()) return 0;
-  for (auto call = calls.rbegin(); call != calls.rend(); ++call) {
+  for (auto call = calls.begin(); call != calls.end(); ++call) {  // the outermost one knows for those inside
     if (!(*call)->size) continue;
     if (known || out == nullptr || bytes > 8) return 0;
     const int64_t size = *(*call)->size;
