@@ -48,18 +48,6 @@ TEST(Known, ACopyTakesWhatIsKnownAndForgetsTheRest) {
   EXPECT_EQ(Read(known, 204, 4), "ab67");
 }
 
-TEST(Known, APointerForgetsItsPieceAndThoseThatTouchIt) {
-  KnownContent known;
-  known.Write(100, Of("ab").data(), 2, 0);
-  known.Write(102, Of("cd").data(), 2, 0);
-  known.Write(105, Of("ef").data(), 2, 0);
-  known.ForgetAround(101);
-  EXPECT_EQ(Read(known, 102, 2), "unknown");
-  EXPECT_EQ(Read(known, 105, 2), "ef");
-  known.ForgetAround(104);  // nothing is known there
-  EXPECT_EQ(Read(known, 105, 2), "ef");
-}
-
 TEST(Known, NoMoreThanItsLimitIsKept) {
   KnownContent known(10);
   known.Write(0, Of("abcdef").data(), 6, 0);

@@ -82,18 +82,6 @@ void KnownContent::ForgetAll() {
   held_ = 0;
 }
 
-void KnownContent::ForgetAround(std::uint64_t address) {
-  std::lock_guard lock(mutex_);
-  auto at = FirstAt(address);
-  if (at == pieces_.end() || at->first > address) return;
-  std::uint64_t end = at->first;
-  while (at != pieces_.end() && at->first == end) {
-    end = at->first + static_cast<std::uint64_t>(at->second.bytes);
-    held_ -= at->second.bytes;
-    at = pieces_.erase(at);
-  }
-}
-
 bool KnownContent::Walk(std::uint64_t begin, Bytes bytes, std::byte* out, std::uint32_t* origin) const {
   if (origin != nullptr) *origin = 0;
   const std::uint64_t end = begin + static_cast<std::uint64_t>(bytes);

@@ -30,8 +30,6 @@ class KnownContent {
   void Copy(std::uint64_t to, std::uint64_t from, Bytes bytes);
   void Forget(std::uint64_t begin, Bytes bytes);
   void ForgetAll();
-  // Forgets the piece at the address and those that touch it: a kernel got the address, and not how far it goes.
-  void ForgetAround(std::uint64_t address);
 
   // Whether all of these bytes are known. `origin`, if not null: the first assumption among them, or 0.
   bool Knows(std::uint64_t begin, Bytes bytes, std::uint32_t* origin = nullptr) const;

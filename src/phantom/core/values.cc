@@ -29,11 +29,6 @@ void NoteLaunch(Device& device) {
   if (!IsFollowed()) device.known.ForgetAll();
 }
 
-void NoteLaunch(Device& device, const uint64_t* arguments, int count) {
-  if (IsFollowed()) return;
-  for (int i = 0; i < count; ++i) device.known.ForgetAround(arguments[i]);
-}
-
 bool ReadKnown(Device& device, uint64_t from, Bytes bytes, std::byte* out, bool& is_true) {
   std::uint32_t origin = 0;
   const bool known = out != nullptr && device.known.Read(from, bytes, out, &origin);

@@ -41,10 +41,9 @@ namespace ebbtide::phantom {
 
 class Device;
 
-// A kernel is launched: what is known of the memory that it may write is forgotten, unless it is part of an operation
-// whose results will be told. `arguments`: what the kernel was given, as far as its code says how large they are.
+// A kernel is launched: what is known of memory is forgotten, as it may write any of it, unless the kernel is part of
+// an operation whose results will be told.
 void NoteLaunch(Device& device);
-void NoteLaunch(Device& device, const uint64_t* arguments, int count);
 
 // What the host gets of memory without content. True: `out` holds it; false: nobody knows, and it is zeros. `is_true`
 // becomes false where it is not known to be true. `out` null: the same, without an answer.
