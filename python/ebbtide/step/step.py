@@ -15,7 +15,7 @@ import torch
 from torch.utils._pytree import tree_flatten_with_path, tree_unflatten
 
 from .. import interrupts, native
-from ..arguments import ASSUMED_LINKS, bandwidth, budget_text, device_of
+from ..arguments import ASSUMED_LINKS, bandwidth, budget_text, device_of, shown_bytes
 from ..capture.errors import pointing_to
 from ..capture.step import CapturedStep, CaptureOptions, capture_step
 from ..capture.watch.watch import Effect, Watch, watch_of
@@ -397,7 +397,11 @@ def make_pool(size: int, device: str, link: int | None = None, pinned_limit: int
     """Memory for steps to run in. `link`: bytes per second, on the CPU."""
     if device != "cpu":
         return native.Pool.cuda(size, torch.device(device).index, pinned_limit)
-    return native.Pool(size, float(link or 0), float(link or 0))
+    try:
+        return native.Pool(size, float(link or 0), float(link or 0))
+    except MemoryError:
+        raise MemoryError(f"budget {shown_bytes(size)}: expected a size that this process has addresses for; a budget above what the step takes "
+                          "without a plan changes nothing") from None
 
 
 def make_engine(planned: Planned, measured: Profile | None, pool: native.Pool) -> native.Engine:
