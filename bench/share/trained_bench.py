@@ -11,8 +11,8 @@ each, so the fair rival is one after another with as many threads as there are j
 
 import copy
 import json
-import pathlib
 import os
+import pathlib
 import random
 import statistics
 import sys

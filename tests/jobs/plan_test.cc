@@ -148,7 +148,7 @@ TEST(Plan, TellsItsPhases) {
     EXPECT_LT(moment.part, moment.parts);
   };
   ASSERT_TRUE(Plan(Small("60%"), context));
-  EXPECT_THAT(phases, testing::ElementsAre("searching", "smallest budget", "lower bound"));
+  EXPECT_THAT(phases, testing::ElementsAre("smallest budget", "searching", "lower bound"));
 }
 
 // ---- Replays of them

@@ -51,7 +51,7 @@ PolicyResult RunHome(const PolicyInput& input) {
   // Where nothing is copied, decisions are the better of the two.
   if (!problem.limits.may_swap) options.evaluations = std::max<std::int64_t>(options.evaluations / 4, 1);
   // It was searched before, for a budget hardly larger.
-  if (!options.start.empty()) options.evaluations /= 4, changes /= 2;
+  if (!options.start.empty()) options.evaluations /= 4, changes /= 4;
   const SearchResult found = Swarm(problem, options);
   PolicyResult out{
       .schedule = {}, .stopped_early = found.stopped_early, .evaluations = found.evaluations, .preferences = {}};
@@ -78,7 +78,7 @@ PolicyResult RunHome(const PolicyInput& input) {
                          .start = options.schedules,
                          .progress = {},
                          .stop = options.stop};
-    if (problem.limits.may_swap) decide.changes /= 3;  // copies stay as they are: there is less to decide
+    if (problem.limits.may_swap) decide.changes /= 6;  // copies stay as they are: there is less to decide
     if (best.schedule) decide.start.insert(decide.start.begin(), *best.schedule);
     DecideResult decided = Decide(problem, decide);
     out.evaluations += decided.changes;

@@ -54,8 +54,8 @@ TEST_F(ReadTest, WeightsBehindTheStructureAreSkipped) {
 }
 
 TEST_F(ReadTest, WhatIsNoFile) {
-  EXPECT_THAT(ReadModel(Folder() + "/missing.onnx", {}).error().message, HasSubstr("missing.onnx: No such file"));
-  EXPECT_THAT(ReadModel(Folder(), {}).error().message, HasSubstr("expected a regular file"));
+  EXPECT_THAT(ReadModel(Folder() + "/missing.onnx", {}).error().message, HasSubstr("missing.onnx: no such file"));
+  EXPECT_THAT(ReadModel(Folder(), {}).error().message, HasSubstr("expected a file, found a folder"));
   EXPECT_THAT(ReadModel("/dev/zero", {}).error().message, HasSubstr("/dev/zero: expected a file, found a device"));
   EXPECT_THAT(ReadModel(Write("empty.onnx", ""), {}).error().message, HasSubstr("empty.onnx: is empty"));
   EXPECT_THAT(ReadModel(Write("text.onnx", "{\"version\": 1}\n"), {}).error().message, HasSubstr("text.onnx: byte 0"));
