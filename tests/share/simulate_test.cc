@@ -34,6 +34,20 @@ TEST(Together, OneRunsWhileTheOtherIsLaunched) {
   EXPECT_LE(round, 600);
 }
 
+TEST(Together, OpsOfMonthsEnd) {
+  // The clock then no longer shows single nanoseconds. 0.7 + 0.6: both slow down to 1 / 1.3, together 1.3 of one alone.
+  constexpr Nanos kTwelveDays = 1'000'000'000'000'003;
+  const std::vector<Job> jobs = {TideJob("a", 0.7, 0, kTwelveDays), TideJob("b", 0.6, 0, 7 * kTwelveDays / 3)};
+  OpenScheduler scheduler;
+  TogetherOptions options;
+  options.most_events = 100'000;
+  const Together together = RunTogether(jobs, scheduler, options);
+  ASSERT_FALSE(together.stuck);
+  EXPECT_GE(together.round, 28 * (kTwelveDays / 3));  // b alone
+  EXPECT_LE(together.round,
+            28 * (kTwelveDays / 3) * 13 / 10 + 1000);  // b beside a all the time, to the rounding of the clock
+}
+
 PipelineScheduler SchedulerFor(const std::vector<Job>& jobs, Bytes capacity) {
   auto scheduler = PipelineScheduler::Make(jobs, std::vector<int>(jobs.size(), 0),
                                            {.pipeline = {.capacity = capacity, .alignment = 1}});

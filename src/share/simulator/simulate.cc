@@ -213,8 +213,10 @@ class Simulation {
     const double passed = next - now_;
     for (Runner& runner : runners_) {
       if (runner.state != State::kRuns) continue;
+      // Who is the next to end does end, also where the clock is too large to show what is left.
+      const bool ends = now_ + runner.left * slowdown <= next;
       runner.left -= passed / slowdown;
-      if (runner.left < kRounding) runner.left = 0;
+      if (ends || runner.left < kRounding) runner.left = 0;
     }
     if (counted_from_ >= 0) busy_ += passed * std::min(1.0, shares);
     now_ = next;
