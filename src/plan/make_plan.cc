@@ -129,7 +129,9 @@ Planned MakePlan(const TrainingGraph& graph, const Problem& problem, const Polic
     const Bytes live_peak = live.empty() ? 0 : *std::ranges::max_element(live);
     plan.peak = Place(workload, plan.schedule, std::min(problem.limits.budget, live_peak + live_peak / 500),
                       problem.cancelled, problem.deadline.ButNotBefore(kSecondsForAddresses));
-    if (plan.peak > problem.limits.budget && plan.schedule.stays.size() < kManyStays && !IsLate(problem)) {
+    // Where copies are allowed, a little less memory costs less than a harder packing does.
+    const bool may_pack_harder = !problem.limits.may_swap && plan.schedule.stays.size() < kManyStays;
+    if (plan.peak > problem.limits.budget && may_pack_harder && !IsLate(problem)) {
       plan.peak =
           Place(workload, plan.schedule, problem.limits.budget, problem.cancelled, problem.deadline, kHardPacking);
     }
