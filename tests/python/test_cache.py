@@ -122,9 +122,11 @@ def test_a_damaged_library_is_made_again_and_a_planted_one_is_not_loaded(cache, 
     made = []
 
     def build(paths, compiler=()):
-        for path in paths.values():
-            path.write_bytes(b"library")
-            files.seal(path)
+        for path in paths.values():  # beside its place, then there, as compiled ones are
+            beside = path.with_suffix(".new")
+            beside.write_bytes(b"library")
+            files.seal(beside)
+            beside.replace(path)
             made.append(path)
 
     monkeypatch.setattr(torch_library, "build", build)

@@ -25,6 +25,7 @@ def in_child(function):
     child = os.fork()
     if child == 0:
         try:
+            torch.set_num_threads(1)  # as workers of a DataLoader do: OpenMP's threads are not there
             said = str(function())
         except BaseException as error:
             said = f"{type(error).__name__}: {error}"
