@@ -14,6 +14,14 @@ from ebbtide import interrupts, native
 MOMENTS = {"capture": 10, "measure": 8, "plan": 8, "prepare": 6, "step": 60, "compile": 60, "budget": 120, "shared": 40}
 
 
+@pytest.fixture(autouse=True)
+def keyboard():
+    """Ctrl-C raises KeyboardInterrupt, also where the tests run in the background and it is ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.parametrize("name", SUBJECTS)
 def test_all_is_as_before_or_as_after(name):
     subject, twin = SUBJECTS[name](), SUBJECTS[name]()

@@ -72,7 +72,7 @@ def test_profile_writes_a_graph_that_can_be_planned(run, tmp_path):
     (["train", "mlp", "--policy", "best"], "ebbtide train: "),
     (["train", "mlp", "--steps", "0"], "ebbtide train: --steps"),
     (["train", "mlp", "-o", "x.html"], "ebbtide train: -o x.html: expected a name that ends in .json or .txt"),
-    (["train", "mlp", "--link", "fast"], "ebbtide: link 'fast': expected bytes per second, as '12GB/s'"),
+    (["train", "mlp", "--link", "fast"], "ebbtide: link 'fast': expected bytes per second from 1 on, as '12GB/s'"),
     (["train", "mlp", "--device", "cuda"], "ebbtide: device 'cuda': PyTorch sees no GPU; expected one, or the phantom GPU"),
     (["profile", "mlp", "-o", "x.txt"], "ebbtide profile: -o x.txt: expected a name that ends in .json or .json.gz"),
 ])

@@ -16,8 +16,8 @@ def _without_notes(kind: str) -> Callable[[], None]:
 
         begin = guards.Guards.__init__
 
-        def init(self: Any, noted: Any, names: Any, refused: Any) -> None:
-            begin(self, [note for note in noted if type(note) is not getattr(notes, kind)], names, refused)
+        def init(self: Any, noted: Any, *rest: Any) -> None:
+            begin(self, [note for note in noted if type(note) is not getattr(notes, kind)], *rest)
 
         guards.Guards.__init__ = init  # type: ignore[method-assign]
 

@@ -122,10 +122,13 @@ def _loop(program: Program, world: World, batches: Any, trace: Trace, call: Any,
     trace.end = state_of(world, with_random)
 
 
-def _by_hand(world: World, model: Any = None) -> Any:
+def _by_hand(world: World, model: Any = None, clears: bool = False) -> Any:
+    """`clears`: a gradient that is there before the step does not count, as in a whole step of ours."""
     model = world.model if model is None else model
 
     def call(k: int, batch: tuple[Any, ...]) -> torch.Tensor:
+        if clears:
+            world.optimizer.zero_grad()
         loss = world.loss_fn(model(*batch[:-1]), batch[-1])
         loss.backward()
         world.optimizer.step()
@@ -139,7 +142,7 @@ def run_plain(program: Program, with_random: bool = True) -> Trace:
     trace = Trace()
     world, batches = build(program)
     with CONTEXTS[program.context]():
-        _loop(program, world, batches, trace, _by_hand(world), with_random)
+        _loop(program, world, batches, trace, _by_hand(world, clears=program.way in ("step", "shared")), with_random)
     return trace
 
 
@@ -194,9 +197,9 @@ def _run_budget(program: Program, world: World, batches: Any, trace: Trace) -> N
 def _run_shared(program: Program, world: World, batches: Any, trace: Trace) -> None:
     import ebbtide
 
-    torch.manual_seed(0)
+    state = torch.get_rng_state()
     other = nn.Linear(16, 16)
-    torch.manual_seed(program.seed)
+    torch.set_rng_state(state)
     losses: list[torch.Tensor] = []
     given: list[Any] = []
 
@@ -208,7 +211,7 @@ def _run_shared(program: Program, world: World, batches: Any, trace: Trace) -> N
         with ebbtide.Shared(_COMPANY) as shared:
             own = ebbtide.step(world.model, world.loss_fn, world.optimizer, batches(0))
             company = ebbtide.step(other, lambda out: out.square().mean(), torch.optim.SGD(other.parameters(), lr=0.1), torch.ones(4, 16))
-            state = torch.get_rng_state()
+            torch.set_rng_state(state)
             shared.add(own, stream(), after=lambda job, loss: losses.append(loss.clone()))
             shared.add(company)
 
@@ -217,7 +220,6 @@ def _run_shared(program: Program, world: World, batches: Any, trace: Trace) -> N
                 shared.run(1)
                 return losses[k]
 
-            torch.set_rng_state(state)
             _loop(program, world, batches, trace, call, with_random=False)
     except Exception as error:
         trace.error = trace.error or error
