@@ -123,7 +123,7 @@ Followed FollowContent(Device& device, Stream& stream, const CopyRequest& reques
     }
   } else if (to_empty) {
     const bool is_small = request.width * request.height <= KnownContent::kLargestCopy;
-    const bool readable = !from.on_device && (from.pageable || stream.Query());
+    const bool readable = !from.on_device && (from.pageable || stream.IsDone());
     for (Bytes row = 0; row < request.height; ++row) {
       const Address at = request.to + static_cast<Address>(row * request.to_pitch);
       if (is_small && readable)

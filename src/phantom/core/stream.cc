@@ -32,6 +32,12 @@ bool Stream::Query() {
   return true;
 }
 
+bool Stream::IsDone() {
+  std::unique_lock order = device_.streams.Order(*this);
+  std::unique_lock lock(mutex_);
+  return Idle();
+}
+
 void Stream::WaitForNumber(std::uint64_t number) {
   if (ReachedNumber(number)) return;
   std::unique_lock lock(mutex_);

@@ -85,6 +85,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
 
   // Whether all that was submitted is over.
   bool Query();
+  // The same for the phantom's own use: the program has not asked, so the race checker is not told that it knows.
+  bool IsDone();
   // Returns when all that was submitted is over.
   void Synchronize();
   // The same for calls that happen to wait but do not promise to: the race checker does not take it for an order.
