@@ -15,8 +15,8 @@ namespace ebbtide::plan {
 
 namespace {
 
-constexpr int kOtherSeeds = 3;             // searches for the same budget, where one takes a second
-constexpr std::size_t kQuickGraph = 1500;  // ... in ops
+constexpr int kOtherSeeds = 3;            // searches for the same budget, where one takes a second
+constexpr std::size_t kQuickGraph = 300;  // ... in ops
 constexpr std::size_t kManyStays = 20'000;
 constexpr std::int64_t kHardPacking = 400'000;  // placements tried before a schedule is given up for its addresses
 

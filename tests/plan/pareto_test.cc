@@ -73,7 +73,7 @@ TEST(Pareto, TimeNeverRisesWithTheBudget) {
   int curves = 0;
   for (std::uint64_t seed = 0; seed < 2; ++seed) {
     const auto task = RandomTask(seed);
-    const Minimum minimum = FindMinimum(task->problem);
+    const Minimum minimum = FindMinimum(task->problem, {.changes = 5000});
     const Bytes peak = sim::PlainPeak(task->workload), least = std::min(minimum.found, peak);
     const std::vector<Bytes> budgets{peak, (peak + least) / 2, (peak + 4 * least) / 5, minimum.found};
     ParetoOptions options;

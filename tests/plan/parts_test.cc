@@ -104,13 +104,13 @@ TEST(Minimum, WorksWithAddresses) {
   int tried = 0;
   for (std::uint64_t seed = 0; seed < 2; ++seed) {
     const auto task = RandomTask(4'000'000 + seed);
-    const Minimum minimum = FindMinimum(task->problem);
+    const Minimum minimum = FindMinimum(task->problem, {.changes = 5000});
     ASSERT_GE(minimum.found, minimum.floor);
     Problem problem = task->problem;
     problem.limits.budget = minimum.found;
     SearchOptions search;
     search.evaluations = 60;
-    const Planned planned = MakePlan(task->graph, problem, **FindPolicy("home"), search);
+    const Planned planned = MakePlan(task->graph, problem, **FindPolicy("home"), search, &minimum);
     tried += planned.plan.has_value() ? 1 : 0;
     EXPECT_TRUE(planned.plan) << "seed " << seed << ": floor " << minimum.floor << ", found " << minimum.found;
   }
