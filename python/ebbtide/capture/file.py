@@ -20,7 +20,7 @@ def build_graph(recorder, name, meta, outputs, gradients):
     """
     ops = _without_dead_views(recorder.ops, recorder.tensors, set(outputs))
     tensors, storages, new_tensor, new_storage = _compacted(ops, recorder.tensors, recorder.storages, outputs)
-    _name_kinds(ops, tensors, storages, {new_storage[s]: n for s, n in gradients.items()})
+    _name_kinds(ops, tensors, storages, {new_storage[s]: n for s, n in gradients.items()}, {new_storage[recorder.tensors[t]["storage"]] for t in outputs})
     graph = {
         "format": FORMAT, "version": VERSION, "name": name, "meta": meta, "scalars": recorder.scalars,
         "storages": storages, "tensors": tensors, "ops": ops, "outputs": [new_tensor[t] for t in outputs],
@@ -98,7 +98,7 @@ def _compacted(ops, tensors, storages, outputs):
     return new_tensors, [storages[old] for old in new_storage], new_tensor, new_storage
 
 
-def _name_kinds(ops, tensors, storages, gradients):
+def _name_kinds(ops, tensors, storages, gradients, outputs):
     made_in, read_in_backward = {}, set()
     for op in ops:
         if op["phase"] == "backward":
@@ -110,6 +110,7 @@ def _name_kinds(ops, tensors, storages, gradients):
             continue
         if number in gradients:
             storage["kind"], storage["name"] = "gradient", gradients[number]
-            storage["released_after"] = len(ops) - 1  # parameters refer to their gradients until the next step
+            if number not in outputs:
+                storage["released_after"] = len(ops) - 1  # parameters refer to their gradients until the next step
         elif made_in.get(number) == "forward" and number in read_in_backward:
             storage["kind"] = "activation"

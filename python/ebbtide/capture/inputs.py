@@ -3,7 +3,7 @@
 import contextlib
 import dataclasses
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import torch
 from torch.nn.utils import stateless
@@ -23,12 +23,15 @@ class Source:
     tensor: torch.Tensor | None  # the user's; None: state that the optimizer has not made yet
     value: float | None = None  # what such state begins with
     fresh: bool = False  # a constant that the model's code makes anew each time
+    carried: Callable[[], torch.Tensor] | None = None  # where the tensor is that the step before has left in its place
 
 
 class StepInputs:
     """Declares to a recorder all that exists before the step."""
 
-    def __init__(self, model, batch, device, mode):
+    def __init__(self, model, batch, device, mode, plain=False):
+        """`plain`: hooks that run after a gradient is stored are called by whoever runs the step, in the order of `accumulated`."""
+        self.accumulated = []  # names of parameters, in the order in which their gradients are stored; where there are such hooks
         self.recorder = Recorder()
         self.fakes = Fakes(mode)
         self.sources = {}  # storage number of the recorder -> Source
@@ -39,10 +42,14 @@ class StepInputs:
             fake = self._declare(real, "parameter", name, real.requires_grad)
             if id(real) not in self.parameters:
                 self.parameters[id(real)] = (real, fake, name)
-                _copy_hooks(real, fake, name)
+                self._copy_hooks(real, fake, name, plain)
             self.state[name] = fake
         for name, real in model.named_buffers(remove_duplicate=False):
             self.state[name] = self._declare(real, "buffer", name)
+        if any(getattr(real, "_post_accumulate_grad_hooks", None) for real, _, _ in self.parameters.values()):
+            for _, fake, name in self.parameters.values():
+                if fake.requires_grad:
+                    fake.register_post_accumulate_grad_hook(lambda _, name=name: self.accumulated.append(name))
         self.device = next((str(fake.device) for fake in self.state.values()), str(device or "cpu"))
         self.batch = self._fake_batch(batch)
 
@@ -58,6 +65,13 @@ class StepInputs:
             self.sources.setdefault(self.recorder.declare(fake, kind, name), Source(kind, name, real))
         return fake
 
+    def _copy_hooks(self, real, fake, name, plain):
+        """What the user asked autograd to do with a parameter's gradient is part of the step."""
+        if getattr(real, "_post_accumulate_grad_hooks", None) and not plain:
+            raise CaptureError(f"parameter {name} has a hook that runs after its gradient is stored; expected none")
+        for hook in (real._backward_hooks or {}).values():
+            fake.register_hook(hook)
+
     def _fake_batch(self, batch):
         if isinstance(batch, Mapping):
             batch = dict(batch)
@@ -69,14 +83,6 @@ class StepInputs:
             name = ".".join(["batch", *(str(getattr(k, "key", getattr(k, "idx", k))) for k in path)])
             fakes.append(self._declare(leaf, "input", name, leaf.requires_grad) if isinstance(leaf, torch.Tensor) else leaf)
         return tree_unflatten(fakes, shape)
-
-
-def _copy_hooks(real, fake, name):
-    """What the user asked autograd to do with a parameter's gradient is part of the step."""
-    if getattr(real, "_post_accumulate_grad_hooks", None):
-        raise CaptureError(f"parameter {name} has a hook that runs after its gradient is stored; expected none")
-    for hook in (real._backward_hooks or {}).values():
-        fake.register_hook(hook)
 
 
 @contextlib.contextmanager

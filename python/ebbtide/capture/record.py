@@ -154,6 +154,10 @@ class Recorder:
     def knows_storage(self, tensor):
         return tensor.untyped_storage()._cdata in self._storage_numbers
 
+    def gives(self, tensor):
+        """Whether a tensor is of memory that the step makes, and dense."""
+        return tensor.layout is torch.strided and self.knows_storage(tensor) and not self.exists_before(self.storage_number(tensor))
+
     def storage_number(self, tensor):
         return self._storage_numbers[tensor.untyped_storage()._cdata]
 

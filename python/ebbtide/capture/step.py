@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._pytree import tree_leaves
 
 from .. import interrupts
 from ..arguments import shown_bytes
@@ -38,6 +39,8 @@ class CaptureOptions:
     keep_outputs: bool = False
     # The graph is to be run: what can only be estimated (an optimizer that is traced for its memory) is refused.
     for_running: bool = False
+    # Of a graph that is to be run: an update that cannot be recorded is left to PyTorch (a PlainUpdate); a text says why every one is. None: refused.
+    plain_update: str | None = None
     # Given the optimizer's Update, gives what is recorded in its place.
     around: Callable[[Any], Any] | None = None
     # Over the model, the loss and what `around` adds; None: one that puts back what the code writes, and no more.
@@ -56,6 +59,14 @@ class CapturedStep:
         self.update = update
         self.sources = sources  # by storage number, for all that exists before the step
         self.value_of: Callable[[torch.Tensor], torch.Tensor | None] = lambda fake: None  # of tensors that depend on no data: their values
+        self.given: list[int] = []  # the tensors of the graph that were asked for as outputs, in order
+        # What the step gives beside its loss, as tensors of the graph: gradients for a PlainUpdate, by parameter, and for inputs that require them, by place
+        # among the batch's tensors; what the user's code has kept, by id, with the fakes that it kept.
+        self.gradients: list[tuple[str, int]] = []
+        self.input_gradients: list[tuple[int, int]] = []
+        self.accumulated: list[str] = []  # parameters in the order in which their gradients are stored, where hooks see it
+        self.kept: dict[int, tuple[torch.Tensor, int]] = {}
+        self.batch: list[torch.Tensor] = []  # the fakes of the batch's tensors
         self.asked: list[tuple[torch.Tensor, torch.Tensor]] = []  # tensors whose values decided which ops there are, and copies
         self.seconds = seconds
 
@@ -87,7 +98,7 @@ def capture_step(model: torch.nn.Module, loss_fn: Callable[..., torch.Tensor] | 
         raise CaptureError(f"model is of type {type(model).__name__}; expected a torch.nn.Module")
     if loss_fn is not None and not callable(loss_fn):
         raise CaptureError(f"loss_fn is of type {type(loss_fn).__name__}; expected a function or None")
-    update: Any = describe(optimizer, may_trace=not options.for_running) if optimizer is not None else None
+    update: Any = describe(optimizer, not options.for_running, options.plain_update) if optimizer is not None else None
     if options.around is not None:
         update = options.around(update)
     _check_device(options.device or next(model.parameters(), torch.empty(0)).device)
@@ -99,7 +110,7 @@ def capture_step(model: torch.nn.Module, loss_fn: Callable[..., torch.Tensor] | 
 def _capture(model: torch.nn.Module, loss_fn: Callable[..., torch.Tensor] | None, update: Any, example_batch: Any,
              options: CaptureOptions, watch: Watch, started: float) -> CapturedStep:
     mode = FakeTensorMode(allow_non_fake_inputs=True)
-    inputs = StepInputs(model, example_batch, options.device, mode)
+    inputs = StepInputs(model, example_batch, options.device, mode, plain=options.plain_update is not None)
     recorder, layers, known = inputs.recorder, Layers(model), KnownValues(inputs.recorder)
 
     rules = rules_for(mode)
@@ -118,10 +129,14 @@ def _capture(model: torch.nn.Module, loss_fn: Callable[..., torch.Tensor] | None
                 outputs = [loss, *(t for t in tensors_in(out) if options.keep_outputs and t is not loss)]
                 del out
             recorder.phase, recorder.layer = "backward", layers.backward
+            before = watch.codes_run()
             with refusals("the backward pass", layers), rules.backward_of(loss):
                 loss.backward()
     if options.for_running:
         check_runs(recorder)
+    if inputs.accumulated and watch.codes_run() > before:
+        raise CaptureError(f"parameter {inputs.accumulated[0]} or another has a hook that runs after its gradient is stored, and other Python code runs in the "
+                           "backward pass, which may see what the hook does; expected one of them alone")
     gradients = {name: fake.grad for _, fake, name in inputs.parameters.values() if fake.grad is not None}
     if not gradients:
         raise CaptureError("the loss depends on no parameter that requires a gradient")
@@ -129,8 +144,19 @@ def _capture(model: torch.nn.Module, loss_fn: Callable[..., torch.Tensor] | None
     if update is not None:
         with torch.no_grad(), mode, watch.observing():
             update.record(recorder, tracing, inputs.parameters, inputs.declare_state)
+    plain = getattr(update, "plain", None)
+    for_optimizer = plain.gradients if plain is not None else []
+    batch = [leaf for leaf in tree_leaves(inputs.batch) if isinstance(leaf, torch.Tensor)]
+    for_inputs = [(place, fake.grad) for place, fake in enumerate(batch) if options.for_running and fake.requires_grad and fake.grad is not None]
+    kept = [fake for fake in watch.kept_tensors() if recorder.gives(fake)] if options.for_running else []
+    outputs += [*(gradient for _, gradient in (*for_optimizer, *for_inputs)), *kept]
     captured = _finish(model, update, inputs, outputs, gradients, started)
-    captured.asked, captured.value_of = list(known.asked.values()), known.of
+    numbers = iter(captured.given[-len(for_optimizer) - len(for_inputs) - len(kept):])
+    captured.gradients = [(name, next(numbers)) for name, _ in for_optimizer]
+    captured.input_gradients = [(place, next(numbers)) for place, _ in for_inputs]
+    captured.kept = {id(fake): (fake, next(numbers)) for fake in kept}
+    captured.accumulated = inputs.accumulated
+    captured.batch, captured.asked, captured.value_of = batch, list(known.asked.values()), known.of
     return captured
 
 
@@ -142,8 +168,9 @@ def _finish(model: torch.nn.Module, update: Any, inputs: StepInputs, outputs: Se
         "source": "torch", "framework": f"torch {torch.__version__.split('+')[0]}", "device": inputs.device,
         "optimizer": update.name if update else "none",
     } | _assumptions(update) | constant_values(recorder)
+    numbers = [recorder.tensor_number(output) for output in outputs]
     graph, new_storage = build_graph(
-        recorder, type(model).__name__, meta, list(dict.fromkeys(recorder.tensor_number(output) for output in outputs)),
+        recorder, type(model).__name__, meta, list(dict.fromkeys(numbers)),
         {recorder.storage_number(g): name for name, g in gradients.items()},
     )
     if torch.device(inputs.device).type == "cuda":
@@ -151,7 +178,10 @@ def _finish(model: torch.nn.Module, update: Any, inputs: StepInputs, outputs: Se
     for storage, tensor in recorder.constants.items():
         inputs.sources[storage] = Source("buffer", recorder.storages[storage]["name"], tensor, fresh=storage in recorder.fresh)
     sources = {new_storage[s]: source for s, source in inputs.sources.items() if s in new_storage}
-    return CapturedStep(graph, update, sources, time.perf_counter() - started)
+    captured = CapturedStep(graph, update, sources, time.perf_counter() - started)
+    given = dict(zip(dict.fromkeys(numbers), graph["outputs"]))
+    captured.given = [given[number] for number in numbers]
+    return captured
 
 
 def _assumptions(update: Any) -> dict[str, str]:

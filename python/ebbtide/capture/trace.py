@@ -1,5 +1,7 @@
 """Watches a training step: every ATen call that reaches the kernels goes to the recorder, none is run."""
 
+import contextlib
+
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -92,7 +94,9 @@ def _is_default_generator(value):
 def rules_for(mode):
     """The in-place rules, ready for a step that is traced with fakes of `mode`."""
     rules, recorder = InPlace(), Recorder()
-    with torch.enable_grad(), mode, Tracing(recorder, Fakes(mode), KnownValues(recorder), rules):
+    as_they_are = torch.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t)  # in the place of the user's hooks, if there are any
+    hooked = torch._C._autograd._top_saved_tensors_default_hooks(True) is not None
+    with torch.enable_grad(), as_they_are if hooked else contextlib.nullcontext(), mode, Tracing(recorder, Fakes(mode), KnownValues(recorder), rules):
         rules.calibrate()
     return rules
 

@@ -16,7 +16,7 @@ from ..arguments import ASSUMED_LINKS, bandwidth, budget_text, bytes_of
 from ..capture.errors import pointing_to
 from ..errors import BudgetError, CaptureError
 from ..step.plan import PlanOptions, make_plan
-from ..step.profile import profile
+from ..step.profile import profile, sized
 from ..step.step import NO_LIMIT, make_engine, make_pool
 from .capture import Form, autocast_now, autocast_of, capture_joint, device_of_all
 
@@ -187,7 +187,7 @@ class Prepared:
         device = self.joint.device
         self.measured = profile(self.joint.graph, progress.counting(progress.report, "measuring ops"), device=device) if job.measure else None
         progress.report("planning")
-        graph = self.measured.graph if self.measured else self.joint.graph
+        graph = self.measured.graph if self.measured else sized(self.joint.graph, device)
         trains = self.joint.pattern is not None
         self.planned = make_plan(graph, PlanOptions(budget=job.share(trains, device), policy=job.policy,
                                                     link=job.link or ASSUMED_LINKS[device[:4]]))
@@ -273,7 +273,7 @@ class _Run(torch.autograd.Function):
             raise
         ctx.lease = lease
         _changed(prepared, tensors)
-        ctx.changed = [tensors[place] for place in prepared.mutated]
+        ctx.changed = [(tensor, tensor._version, tensor.clone()) for tensor in (tensors[place] for place in prepared.mutated)]
         ctx.save_for_backward(*(t for place, t in enumerate(tensors) if place not in prepared.mutated))
         ctx.set_materialize_grads(False)
         ctx.mark_non_differentiable(*(t for form, t in zip(prepared.outputs, outputs) if not form.requires_grad))
@@ -284,10 +284,11 @@ class _Run(torch.autograd.Function):
     @interrupts.deferring
     def backward(ctx, *given):
         prepared = ctx.prepared
-        saved, changed = iter(ctx.saved_tensors), iter(ctx.changed)
-        tensors = [next(changed) if place in prepared.mutated else next(saved) for place in range(len(prepared.inputs))]
+        # What forward changed is as forward left it, whatever has been done to it since. Autograd checks the rest, and refuses.
+        saved, changed = iter(ctx.saved_tensors), (tensor if tensor._version == version else left for tensor, version, left in ctx.changed or ())
         if ctx.lease is None:
             raise RuntimeError("backward a second time through a graph of backend 'ebbtide': what it needs was let go; retain_graph is not supported")
+        tensors = [next(changed) if place in prepared.mutated else next(saved) for place in range(len(prepared.inputs))]
         lease, ctx.lease = ctx.lease, None
         given = [g for g, form in zip(given, prepared.outputs) if form.requires_grad]
         pattern = autocast_now(prepared.joint.device), tuple(None if g is None else g.stride() for g in given)

@@ -116,7 +116,7 @@ class Job:
         for op, requests in enumerate(prepared.measured.requests if prepared.measured else ()):
             if requests:
                 engine.set_requests(op, requests)
-        self.execution = Execution(prepared, engine, self.step._device)
+        self.execution = Execution(prepared, engine, self.step._device, self.random)
         self._executions[self._key] = self.execution
         self._arranged[self.execution] = arranged._replace(state=engine.state_bytes, height=engine.height)
         engine.random_state = self._random

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
@@ -25,7 +26,7 @@ def form_of(leaves: Leaves) -> Hashable:
     for path, leaf in leaves:
         if isinstance(leaf, torch.Tensor):
             _check(path, leaf)
-            forms.append((tuple(leaf.shape), leaf.stride(), leaf.dtype, leaf.device))
+            forms.append((tuple(leaf.shape), leaf.stride(), leaf.dtype, leaf.device, leaf.requires_grad, leaf.is_neg()))
         elif is_atom(leaf):
             forms.append((type(leaf), repr(leaf)))
         else:
@@ -62,7 +63,28 @@ def hollow(path: Sequence[Any], leaf: Any, device: str) -> Any:
         return leaf
     if leaf.device.type not in ("cpu", "meta") and str(leaf.device) != device:
         raise ValueError(f"the batch is on {leaf.device}; expected {device}")
-    return torch.empty_strided(leaf.shape, leaf.stride(), dtype=leaf.dtype, device="meta")
+    stride = torch.empty_like(leaf, device="meta").stride() if leaf.is_neg() else leaf.stride()  # of what `resolved` makes of it
+    return torch.empty_strided(leaf.shape, stride, dtype=leaf.dtype, device="meta", requires_grad=leaf.requires_grad)
+
+
+def resolved(leaf: torch.Tensor) -> torch.Tensor:
+    """As kernels that know nothing of negative views are given it."""
+    return leaf.resolve_neg() if leaf.is_neg() else leaf
+
+
+def check_negative(names: Sequence[str], graph: Mapping[str, Any], storages: Mapping[str, int]) -> None:
+    """Of a negative view plain PyTorch resolves what each kernel is given. That is the same numbers in the same order as of the whole, as long as the
+    step reads it as a whole and does not write to it."""
+    tensors = graph["tensors"]
+    for name in names:
+        storage = storages[name]
+        whole = next(math.prod(t["shape"]) for t in tensors if t.get("name") == name)
+        for op in graph["ops"]:
+            is_view = op["outputs"] and not op.get("mutated") and all(tensors[t]["storage"] == storage for t in op["outputs"])
+            written = any(tensors[t]["storage"] == storage for t in op.get("mutated", ()))
+            parts = not is_view and any(tensors[t]["storage"] == storage and math.prod(tensors[t]["shape"]) != whole for t in op["inputs"])
+            if written or parts:
+                raise CaptureError(f"{name} is a negative view, of which the step {'changes' if written else 'reads'} parts; expected x.resolve_neg()")
 
 
 def _check(path: Sequence[Any], leaf: torch.Tensor) -> None:
@@ -72,10 +94,7 @@ def _check(path: Sequence[Any], leaf: torch.Tensor) -> None:
         raise CaptureError(f"{name} is a {kind} tensor; expected a dense one")
     if type(leaf) not in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer) and not isinstance(leaf, FakeTensor):
         raise CaptureError(f"{name} is of class {type(leaf).__name__}; expected a plain tensor")
-    if leaf.requires_grad:
-        made = "was made by ops that autograd follows" if leaf.grad_fn is not None else "requires a gradient"
-        raise CaptureError(f"{name} {made}, and the step gives gradients to the model's parameters alone; expected x.detach()")
-    if leaf.is_conj() or leaf.is_neg():
+    if leaf.is_conj() or (leaf.is_neg() and leaf.requires_grad):
         raise CaptureError(f"{name} is a conjugate or negative view, which kernels read in their own ways; expected x.resolve_conj().resolve_neg()")
     if any(getattr(leaf, "names", ())):  # torch before 2.15
         raise CaptureError(f"{name} has named dimensions; expected x.rename(None)")

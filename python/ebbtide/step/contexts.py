@@ -43,25 +43,26 @@ def _getters() -> list[Callable[[], Any]]:
     return [torch.get_default_dtype, torch.backends.mha.get_fastpath_enabled, *getters]
 
 
-def contexts() -> Hashable:
+def contexts(device: str) -> Hashable:
     """The settings that plans are kept by. Raises CaptureError where the step would not be what plain PyTorch does here."""
-    _refuse()
+    _refuse(device)
     priorities = getattr(torch._C, "_get_sdp_priority_order", None)
     return (*[get() for get in _getters()], tuple(priorities()) if priorities is not None else (), _default_device(), torch.backends.opt_einsum.enabled,
             torch.backends.opt_einsum.strategy)
 
 
-def _refuse() -> None:
+def _refuse(device: str) -> None:
     if torch.is_inference_mode_enabled() or not torch.is_grad_enabled():
         raise CaptureError("the step is called where gradients are off (torch.no_grad or torch.inference_mode), where loss.backward() would raise; "
                            "expected a call outside")
     if torch._C._is_any_autocast_enabled():
-        raise CaptureError("the step is called inside torch.autocast, which would lower backward and update too; expected "
-                           "ebbtide.step(..., autocast=torch.bfloat16) and a call outside")
-    if torch.is_anomaly_enabled():
+        raise CaptureError("the step is called inside torch.autocast, which would lower backward and update too, and keep lowered parameters from step to "
+                           "step; expected ebbtide.step(..., autocast=torch.bfloat16) and a call outside")
+    if torch.is_anomaly_enabled() and torch.is_anomaly_check_nan_enabled():
         raise CaptureError("the step is called under torch.autograd.detect_anomaly, whose checks it cannot make; expected a call outside")
-    if torch._C._autograd._top_saved_tensors_default_hooks(True) is not None:
-        raise CaptureError("the step is called where hooks pack what autograd saves (saved_tensors_hooks, save_on_cpu, ebbtide.budget); "
+    hooks = torch._C._autograd._top_saved_tensors_default_hooks(True)
+    if hooks is not None and (device != "cpu" or any((getattr(hook, "__module__", None) or "").partition(".")[0] == "ebbtide" for hook in hooks)):
+        raise CaptureError("the step is called where hooks pack what autograd saves (saved_tensors_hooks or save_on_cpu on a GPU, ebbtide.budget); "
                            "expected a call outside")
     for mode in _get_current_dispatch_mode_stack():
         raise CaptureError(f"the step is called inside {type(mode).__name__}, which would not see its ops; expected a call outside")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ..capture.optimizers import PlainUpdate
 from ..capture.optimizers.calls import Calls
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ class Gradients:
     """Takes the place of an optimizer's Update in a capture. `adds`: the gradients are added to their totals;
     `applies`: the update follows, and then the totals begin anew."""
 
-    def __init__(self, update: Update, adds: bool, applies: bool, hook: Hook | None) -> None:
+    def __init__(self, update: Update | PlainUpdate, adds: bool, applies: bool, hook: Hook | None) -> None:
         self._update, self._adds, self._applies, self._hook = update, adds, applies, hook
         self.name: str = update.name
 
@@ -43,10 +44,18 @@ class Gradients:
         if self._hook is not None:
             with tracing:
                 self._hook([fake for fake, _ in updated])
+        if self.plain is not None and totals:  # the totals themselves begin anew
+            for fake, _ in updated:
+                fake.grad = aten.clone.default(fake.grad)
         self._update.record(recorder, tracing, parameters, declare_state)
         recorder.layer = lambda: ""
         for total in totals:
             aten.fill_.Scalar(total, -0.0)
+
+    @property
+    def plain(self) -> PlainUpdate | None:
+        """Where PyTorch's own optimizer.step() comes behind the step."""
+        return self._update if self._applies and isinstance(self._update, PlainUpdate) else None
 
     def scalar_values(self) -> list[float]:
         return self._update.scalar_values() if self._applies else []

@@ -6,6 +6,7 @@ a branch are compared by value. Where a guard does not hold the step is captured
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -14,7 +15,7 @@ import torch
 
 from ..capture.step import CapturedStep
 from ..capture.watch.guards import Guards
-from ..capture.watch.watch import Effect
+from ..capture.watch.watch import Effect, Watch
 
 
 class StepGuards:
@@ -38,6 +39,50 @@ class StepGuards:
         return f"the values of a tensor of shape {tuple(changed[0].shape)}, by which the code decides, changed" if changed else None
 
 
+def carry(captured: CapturedStep, guards: Guards, watch: Watch, effects: Sequence[Effect]) -> list[Effect]:
+    """What each step writes itself is no reason to capture anew, where nothing depends on which value it is: a tensor in the place of another of the
+    same form, as a state that is kept from batch to batch (the step reads what is there), and a count that only counts."""
+    carried = []
+    asked = {id(tensor) for tensor, _ in captured.asked}
+    written = {captured.graph["tensors"][t]["storage"] for op in captured.graph["ops"] for t in op.get("mutated", ())}
+    for effect in effects:
+        counted = watch.counted(effect)
+        if counted is not None and guards.carry(effect.note, effect.key, lambda value: type(value) is int):
+            carried.append(counted)
+            continue
+        carried.append(effect._replace(new=None))  # a fake of the capture
+        old, new = effect.old, effect.new
+        if not isinstance(new, torch.Tensor) or type(old) is not torch.Tensor or old.requires_grad or id(old) in asked or _form(old) != _form(new):
+            continue
+        form, of_old = _form(old), {s: source for s, source in captured.sources.items() if source.tensor is old}
+        if written & of_old.keys() or any(_refers(other.new, old) for other in effects):
+            continue
+        if guards.is_alone(effect.note, effect.key) and guards.carry(effect.note, effect.key, functools.partial(_is_plain, form)):
+            guards.forget(old)
+            for storage, source in of_old.items():  # what is there is copied in, as a batch is
+                source.kind, source.carried = "input", functools.partial(_part, effect.note, effect.key)
+                captured.graph["storages"][storage]["kind"] = "input"
+    return carried
+
+
+def _refers(value: Any, to: Any) -> bool:
+    parts = value.values() if type(value) is dict else value if type(value) in (list, tuple) else ()
+    return value is to or any(_refers(part, to) for part in parts)
+
+
+def _is_plain(form: Any, value: Any) -> bool:
+    return type(value) is torch.Tensor and not value.requires_grad and bool(_form(value) == form)
+
+
+def _part(note: Any, key: Any) -> Any:
+    return note.now()[key]
+
+
+def _form(tensor: torch.Tensor) -> Any:
+    return (tensor.shape, tensor.stride(), tensor.storage_offset(), tensor.dtype, tensor.device, tensor.untyped_storage().nbytes(), tensor.is_neg(),
+            tensor.is_conj())
+
+
 def first_difference(captured: CapturedStep, other: CapturedStep) -> str | None:
     """Where two captures are not the same step, in a few words; None: they are. Values of scalars are read anew at each step."""
     a, b = captured.graph, other.graph
@@ -54,6 +99,8 @@ def first_difference(captured: CapturedStep, other: CapturedStep) -> str | None:
         now = other.sources.get(storage)
         if now is None or (now.kind, now.name, now.fresh) != (source.kind, source.name, source.fresh):
             return f"{source.name} is another tensor"
+        if source.carried is not None and now.carried is not None:
+            continue
         if source.kind == "optimizer_state" or source.tensor is now.tensor or (source.kind == "buffer" and not source.name.startswith("constant.")):
             continue
         if source.kind != "input" and not (source.fresh and _same_values(source.tensor, now.tensor)):

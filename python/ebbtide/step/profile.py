@@ -18,6 +18,8 @@ from .. import files, interrupts, native
 from ..native.torch_library import library
 
 _SIZE_UNKNOWN = {"mkldnn_rnn_layer"}  # only its run tells how large a workspace it makes for its gradient
+# These make more than their shapes tell: a result that held what was to be reduced.
+_MAKE_MORE = {"binary_cross_entropy", "linalg_lstsq", "mse_loss", "smooth_l1_loss", "soft_margin_loss"}
 _BYTES = {"bool": 1, "uint8": 1, "int8": 1, "int16": 2, "int32": 4, "int64": 8, "float16": 2, "bfloat16": 2, "float32": 4,
           "float64": 8, "complex64": 8, "complex128": 16}
 
@@ -84,6 +86,20 @@ def profile(graph: Graph, progress: Callable[[int, int], None] = lambda done, al
     if keep and len(known) != before:
         files.keep(path, (_read(path) or {}) | known)
     return Profile(graph, known, path)
+
+
+def sized(graph: Graph, device: str = "cpu") -> Graph:
+    """The graph with the sizes that kernels give their results, where shapes do not tell; nothing else is run, and times are not looked at."""
+    kinds = _SIZE_UNKNOWN | _MAKE_MORE
+    if device != "cpu" or not any(op["kind"] in kinds for op in graph["ops"]):
+        return graph
+    graph = copy.deepcopy(graph)
+    known: dict[str, Any] = {}
+    with torch.random.fork_rng(devices=[]):
+        for wanted in (_SIZE_UNKNOWN, kinds):  # of the others' arguments some are of the sizes that the first tell
+            _measure(graph, known, lambda op, wanted=wanted: op["kind"] in wanted, lambda done, all_ops: None, 1, device)  # type: ignore[misc]
+            _correct_sizes(graph, known)
+    return graph
 
 
 def _read(path: pathlib.Path) -> dict[str, Any] | None:

@@ -90,6 +90,7 @@ class State:
 
     def attach(self, engine: native.Engine) -> None:
         """Tells the engine of tensors that it does not know."""
+        moved_out = False
         for storage, find in self._finders:
             tensor = find()
             if tensor is None:
@@ -105,6 +106,9 @@ class State:
                 raise ValueError(f"{form['name'] if form else 'a tensor'} is in memory that processes share, and would leave it; expected memory of its own")
             if form is not None and not _is_of(tensor, form):
                 raise StateChanged
+            if storage in self._attached and not moved_out:  # who holds the other one finds its contents in memory of its own
+                engine.move_out()
+                moved_out = True
             try:
                 engine.attach(storage, real._cdata)
             except ValueError as error:

@@ -12,23 +12,24 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
-from torch.utils._pytree import tree_flatten_with_path, tree_unflatten
+from torch.utils._pytree import tree_flatten_with_path, tree_leaves, tree_unflatten
 
 from .. import interrupts, native
 from ..arguments import ASSUMED_LINKS, bandwidth, budget_text, device_of, shown_bytes
 from ..capture.errors import pointing_to
 from ..capture.step import CapturedStep, CaptureOptions, capture_step
-from ..capture.watch.watch import Effect, Watch, watch_of
+from ..capture.watch.watch import Watch, watch_of
 from ..errors import BudgetError, CaptureError
 from ..native.torch_library import library
 from ..progress import Reporter, counting
 from ..progress import report as report_progress
-from .batch import Leaves, check_memory, check_shared, form_of, hollow, name_of
+from .batch import Leaves, check_memory, check_negative, check_shared, form_of, hollow, name_of, resolved
+from .behind import Behind, check_other_graphs, has_gradient_hooks, span_of, told, why_plain
 from .contexts import contexts
 from .gradients import Gradients, hook_of
-from .guards import StepGuards, first_difference
+from .guards import StepGuards, carry, first_difference
 from .plan import Planned, PlanOptions, make_plan
-from .profile import Profile, profile
+from .profile import Profile, profile, sized
 from .report import Report
 from .state import State, StateChanged
 
@@ -100,6 +101,7 @@ class Step:
         self._plans: OrderedDict[Any, Prepared] = OrderedDict()
         self._aside: list[tuple[Any, Prepared]] = []  # those whose guards did not hold when they were asked last, the oldest first
         self._anew: dict[Any, int] = {}  # key -> how often the guards of a plan for it did not hold
+        self._told: set[str] = set()  # why PyTorch runs the optimizer
         self._recheck = recheck_of(options.recheck)
         self._current: Prepared | None = None
         self._example = example_batch
@@ -211,7 +213,7 @@ class Step:
         modes = tuple(module.training for module in self._model.modules())
         frozen = tuple(p.requires_grad for p in self._model.parameters())
         with pointing_to(*_OTHER_WAYS):
-            return self._applies(), repr(shape), form_of(leaves), modes, frozen, contexts()
+            return self._applies(), repr(shape), form_of(leaves), modes, frozen, contexts(self._device)
 
     def _forget(self, key: Hashable) -> None:
         self._let_go(self._plans.pop(key))
@@ -233,8 +235,7 @@ class Step:
         note(f"capturing {type(self._model).__name__}")
         captured, guards = self._capture(leaves, shape)
         for place, (other, prepared) in enumerate(self._aside):
-            no_effects = not guards.effects and not prepared.guards.effects
-            if other == key and no_effects and first_difference(prepared.captured, captured) is None:
+            if other == key and first_difference(prepared.captured, captured) is None:
                 # What changed makes no difference to the step.
                 prepared.refresh(captured, guards)
                 self._plans[key] = self._aside.pop(place)[1]
@@ -244,7 +245,7 @@ class Step:
         if self._options.measure:
             measured = profile(captured.graph, counting(note, "measuring ops"), again=self._options.measure == "again",
                                device=self._device)
-        graph = measured.graph if measured else captured.graph
+        graph = measured.graph if measured else sized(captured.graph, self._device)
         budget = self._budget if self._capacity is None else self._capacity
         note("planning")
         planned = self._plan(graph, budget)
@@ -270,35 +271,42 @@ class Step:
         with pointing_to(*_OTHER_WAYS):
             batch = tree_unflatten([hollow(path, leaf, self._device) for path, leaf in leaves], shape)
             captured, watch = self._captured_once(batch)
-            effects = watch.effects(captured.value_of)
-            refusal = watch.refusal()
-            if refusal is not None and (not effects or not self._settles(batch, effects)):
+            refusal, effects = watch.refusal(), watch.effects(captured)
+            if refusal is not None and effects is None:
                 raise CaptureError(refusal)
             guards = watch.guards()
             for path, why in guards.refused:
                 raise CaptureError(f"{path}, which the step's code may read, {why}")
+            effects = effects or []
+            if not all(guards.covers(effect.note, effect.key) for effect in effects):
+                raise CaptureError(refusal)
+            check_negative([name_of(path) for path, leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.is_neg()], captured.graph,
+                           {source.name: storage for storage, source in captured.sources.items()})
+            effects = carry(captured, guards, watch, effects)
+        self._tell_plain(captured)
         for asked in watch.shows():
             warnings.warn(f"{asked.line}: {asked.what} when the step is captured, and not at each step", stacklevel=2)
-        captured.value_of = lambda fake: None
-        return captured, StepGuards(guards, captured, effects or [])
+        captured.value_of, captured.batch, captured.kept = lambda fake: None, [], {key: (number, number) for key, (_, number) in captured.kept.items()}
+        return captured, StepGuards(guards, captured, effects)
 
     def _captured_once(self, batch: Any) -> tuple[CapturedStep, Watch]:
         watch = Watch(watch_of(self._model, self._loss_fn, on_gradients=self._options.on_gradients))
+        plain = why_plain(self._model, tree_leaves(batch))
+        if (self._hook is not None or self._accumulate > 1) and has_gradient_hooks(self._model):
+            done = "clipped or given to on_gradients" if self._hook is not None else "added up"
+            raise CaptureError(f"a parameter has a hook that runs after its gradient is stored, and gradients are {done} in the step; expected one of them alone")
         captured = capture_step(
             self._model, self._loss_fn, self._optimizer, batch, CaptureOptions(
-                device=self._device, autocast=self._options.autocast, watch=watch, for_running=True,
+                device=self._device, autocast=self._options.autocast, watch=watch, for_running=True, plain_update=plain,
                 around=lambda update: Gradients(update, self._accumulate > 1, self._applies(), self._hook)))
         return captured, watch
 
-    def _settles(self, batch: Any, effects: list[Effect]) -> bool:
-        """Whether a step with these effects is followed by steps with none."""
-        try:
-            for effect in effects:
-                effect.apply()
-            return self._captured_once(batch)[1].refusal() is None
-        finally:
-            for effect in effects:
-                effect.undo()
+    def _tell_plain(self, captured: CapturedStep) -> None:
+        """Once, where PyTorch runs the optimizer."""
+        plain = captured.update.plain
+        if plain is not None and plain.why not in self._told:
+            self._told.add(plain.why)
+            warnings.warn(told(plain, captured), stacklevel=2)
 
     def _check_again(self, prepared: Prepared, batch: Any) -> None:
         """Raises CaptureError where a capture of now is not the one that is about to run."""
@@ -320,6 +328,7 @@ class Prepared:
         by_name = {source.name: storage for storage, source in captured.sources.items() if source.kind == "input"}
         self.input_names = [name_of(path) for path, leaf in leaves if isinstance(leaf, torch.Tensor)]
         self.inputs: list[int] = [by_name[name] for name in self.input_names]
+        self.carried = [(storage, source.carried) for storage, source in captured.sources.items() if source.carried is not None]
         self.changed: set[int] = {graph["tensors"][t]["storage"] for op in graph["ops"] for t in op.get("mutated", ())} & set(self.inputs)
         self.loss: dict[str, Any] = graph["tensors"][graph["outputs"][0]]
         self._alone: Execution | None = None
@@ -356,10 +365,13 @@ class Prepared:
 class Execution:
     """A prepared step on an engine."""
 
-    def __init__(self, prepared: Prepared, engine: native.Engine, device: str) -> None:
-        self.prepared, self.engine, self.device = prepared, engine, device
+    def __init__(self, prepared: Prepared, engine: native.Engine, device: str,
+                 around_python: Callable[[], contextlib.AbstractContextManager[object]] = contextlib.nullcontext) -> None:
+        """`around_python`: what Python code behind the step runs in."""
+        self.prepared, self.engine, self.device, self.around_python = prepared, engine, device, around_python
         step = prepared.step
         self.state = State(step._model, step._optimizer, step._totals, prepared.captured, device)
+        self._behind = Behind(prepared.captured, device)
 
     def move_in(self) -> None:
         """State goes to where the engine has it, unless it is there."""
@@ -369,23 +381,30 @@ class Execution:
 
     def run(self, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
         """One step on the tensors of a batch. Returns the loss; where it raises, nothing has changed."""
-        prepared = self.prepared
+        prepared, model = self.prepared, self.prepared.step._model
         check_memory(prepared.input_names, tensors, self.device)
+        if prepared.captured.input_gradients:
+            check_other_graphs(model, prepared.input_names, tensors)
         self.move_in()
         check_shared(prepared.input_names, tensors, bool(prepared.changed), self.state.names_by_address)
         update, form = prepared.captured.update, prepared.loss
-        inputs = [(s, 0, t.data_ptr(), _span(t)) for s, t in zip(prepared.inputs, tensors)]
+        read = [resolved(tensor) for tensor in tensors]
+        inputs = [(s, 0, t.data_ptr(), span_of(t)) for s, t in zip(prepared.inputs, read)]
+        carried = [(storage, find().untyped_storage()) for storage, find in prepared.carried]
+        inputs += [(storage, 0, memory.data_ptr(), memory.nbytes()) for storage, memory in carried]
         loss = torch.empty(form["shape"], dtype=getattr(torch, form["dtype"]), device=self.device)
         outputs = [(form["storage"], form.get("offset", 0) * loss.itemsize, loss.data_ptr(), loss.nbytes)]
         outputs += [span for span in inputs if span[0] in prepared.changed]
+        results = self._behind.results()
+        outputs += results.spans()
         try:
             prepared.last = self.engine.step(update.scalar_values(), inputs, outputs)
         except MemoryError as error:
             raise torch.OutOfMemoryError(f"{error}; the step has changed nothing") from None
         prepared.steps += 1
         self.state.step_taken(update)
-        for effect in prepared.guards.effects:
-            effect.apply()
+        with self.around_python():
+            self._behind.finish(results, prepared.guards.effects, model, tensors)
         return loss
 
 
@@ -422,10 +441,3 @@ def recheck_of(given: int | None) -> int:
     if count < 0:
         raise ValueError(f"{'EBBTIDE_RECHECK' if given is None else 'recheck'} {text!r}: expected a number of steps, 0 for none")
     return count
-
-
-def _span(tensor: torch.Tensor) -> int:
-    """Bytes from its first element to its last."""
-    if tensor.numel() == 0:
-        return 0
-    return (1 + sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride()))) * tensor.itemsize

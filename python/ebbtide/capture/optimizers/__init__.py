@@ -13,6 +13,7 @@ Each file describes one of torch.optim's optimizers, in the order of the kernels
 torch's own optimizer (tests/python/test_capture_optimizers.py).
 """
 
+from .plain import PlainUpdate
 from .update import SUPPORTED, Update, describe
 
-__all__ = ["SUPPORTED", "Update", "describe"]
+__all__ = ["SUPPORTED", "PlainUpdate", "Update", "describe"]

@@ -10,6 +10,7 @@ import torch
 from ...errors import CaptureError
 from . import adafactor, adagrad, adam, rmsprop, sgd
 from .calls import Calls, Scalars
+from .plain import PlainUpdate
 from .traced import TracedUpdate
 
 _DESCRIPTIONS = {c: d for d in (sgd, adam, rmsprop, adagrad, adafactor) for c in d.OPTIMIZERS}
@@ -18,9 +19,9 @@ _STEPS = {c: inspect.unwrap(c.step).__code__ for c in _DESCRIPTIONS}  # torch's 
 SUPPORTED = tuple(c.__name__ for c in _DESCRIPTIONS)
 
 
-def describe(optimizer, may_trace=False):
-    """The Update of an optimizer. Where its class or its flags have no description: its TracedUpdate, where the step is not to be run,
-    else CaptureError."""
+def describe(optimizer, may_trace=False, plain=None):
+    """The Update of an optimizer. Where its class or its flags have no description: its TracedUpdate, where the step is not to be run; where it is, its
+    PlainUpdate, unless `plain` is None: then CaptureError. A text in `plain` says why nothing but a PlainUpdate will do."""
     names = ", ".join(SUPPORTED)
     if not isinstance(optimizer, torch.optim.Optimizer):
         raise CaptureError(f"optimizer is of type {type(optimizer).__name__}; expected one of torch.optim's {names}, or None")
@@ -32,7 +33,11 @@ def describe(optimizer, may_trace=False):
         if added is not None:
             raise CaptureError(f"optimizer {type(optimizer).__name__} has {added}, which a captured step would not run; expected torch's own step alone")
         _check_flags(optimizer, description, names)
-    except CaptureError:
+        if plain is not None:
+            _check_parameters(optimizer, plain)
+    except CaptureError as error:
+        if plain is not None:
+            return PlainUpdate(optimizer, str(error))
         if not may_trace:
             raise
         return TracedUpdate(optimizer)
@@ -55,6 +60,13 @@ def _check_flags(optimizer, description, names):
                 raise CaptureError(
                     f"optimizer {type(optimizer).__name__}: {name} in group {number} is a Tensor; expected a number"
                 )
+
+
+def _check_parameters(optimizer, plain):
+    if plain:
+        raise CaptureError(plain)
+    if any(parameter.is_complex() for group in optimizer.param_groups for parameter in group["params"]):
+        raise CaptureError(f"optimizer {type(optimizer).__name__}: a parameter is complex, for which its arithmetic differs")
 
 
 class Update:

@@ -6,7 +6,7 @@ compares, and a part that no executed code names does not count; if all is the s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import repeat
 from operator import attrgetter, is_
 from typing import Any
@@ -39,11 +39,44 @@ class Guards:
         self._arrange()
         return True
 
+    def covers(self, note: Note, key: Any) -> bool:
+        """Whether a part is among what is compared."""
+        return any(self._counts(mine, key) for mine in self._notes_of(note))
+
+    def carry(self, note: Note, key: Any, fits: Callable[[Any], bool]) -> bool:
+        """From now on another value of a part is no change, where it fits: steps write it."""
+        mine = [each for each in self._notes_of(note) if key in each.kept]
+        for each in mine:
+            each.carried[key] = fits
+        self._arrange()
+        return bool(mine)
+
+    def is_alone(self, note: Note, key: Any) -> bool:
+        """Whether what a part holds is in no other place: code cannot tell it from another by identity."""
+        value, places = note.kept[key], 0
+        for each in self._notes:
+            places += sum(part is value for part in each.kept.values())
+        return places == 1 and not getattr(value, "__dict__", None)
+
+    def forget(self, holder: Any) -> None:
+        """Of what it holds nothing is compared any more."""
+        self._notes = [each for each in self._notes if each.holder is not holder]
+        self._arrange()
+
+    def _notes_of(self, note: Note) -> list[Note]:
+        return [mine for mine in self._notes if type(mine) is type(note) and (
+            mine.of is note.of if isinstance(mine, notes.ClassAttributes) and isinstance(note, notes.ClassAttributes) else mine.holder is note.holder)]
+
+    def _counts(self, note: Note, key: Any) -> bool:
+        if isinstance(note, notes.Globals):
+            return key in note.names
+        return not note.namespace or key in self._names or (self._any_of_modules and note.of_module)
+
     def first_change(self) -> Change | None:
         """The first part that differs and that executed code names."""
         for note in self._notes:
             for change in note.changes():
-                if not note.namespace or change.key in self._names or (self._any_of_modules and note.of_module):
+                if self._counts(note, change.key):
                     return change
         return None
 
@@ -57,7 +90,9 @@ class Guards:
         self._others: list[Note] = []
         fields: dict[str, tuple[list[Any], list[Any]]] = {}
         for note in self._notes:
-            if isinstance(note, notes.Fields):
+            if note.carried:
+                self._others.append(note)
+            elif isinstance(note, notes.Fields):
                 for name, value in note.kept.items():
                     holders, values = fields.setdefault(name, ([], []))
                     holders.append(note.holder)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import enum
 import pickle
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import torch
@@ -72,7 +72,8 @@ def shown(value: Any) -> str:
 
 
 class Note:
-    """Of one holder. `namespace`: its keys are names that code spells out."""
+    """Of one holder. `namespace`: its keys are names that code spells out. `carried`: parts that each step writes itself, by what tells whether a step can go
+    on from a value of theirs; another one is no change."""
 
     namespace = False
     of_module = False  # the attributes of a torch.nn.Module
@@ -80,6 +81,7 @@ class Note:
     def __init__(self, holder: Any, path: str) -> None:
         self.holder, self.path = holder, path
         self.kept = self.now()
+        self.carried: dict[Any, Callable[[Any], bool]] = {}
 
     def now(self) -> dict[Any, Any]:
         """Part by part, what it holds."""
@@ -96,15 +98,19 @@ class Note:
         now = self.now()
         for key, old in self.kept.items():
             new = now.get(key, MISSING)
-            if not same(old, new):
+            if not same(old, new) and not (key in self.carried and self.carried[key](new)):
                 yield Change(self, key, old, new)
-        for key in now.keys() - self.kept.keys():
-            yield Change(self, key, MISSING, now[key])
+        for key, new in now.items():
+            if key not in self.kept:
+                yield Change(self, key, MISSING, new)
 
     def put_back(self) -> None:
         """Holds again what it held."""
         for change in list(self.changes()):
             self.put(change.key, change.old)
+
+
+_ORDER: Any = type("Order", (), {"__repr__": lambda _: "the order of its keys"})()
 
 
 class Entries(Note):
@@ -113,8 +119,17 @@ class Entries(Note):
     def now(self) -> dict[Any, Any]:
         return dict(self.holder)
 
+    def changes(self) -> Iterator[Change]:
+        yield from super().changes()
+        if not self.namespace and self.kept.keys() == self.holder.keys() and list(self.kept) != list(self.holder):
+            yield Change(self, _ORDER, tuple(self.kept), tuple(self.holder))
+
     def put(self, key: Any, value: Any) -> None:
-        if value is MISSING:
+        if key is _ORDER:
+            entries = {each: self.holder[each] for each in value}
+            self.holder.clear()
+            self.holder.update(entries)
+        elif value is MISSING:
             self.holder.pop(key, None)
         else:
             self.holder[key] = value
@@ -189,6 +204,11 @@ class Items(Note):
     def now(self) -> dict[Any, Any]:
         return dict(enumerate(self.holder))
 
+    def put_all(self, values: list[Any]) -> None:
+        """Holds these, in this order."""
+        self.holder.clear()
+        self.holder.extend(values)
+
     def put_back(self) -> None:
         if any(True for _ in self.changes()):
             self.holder.clear()
@@ -217,10 +237,13 @@ class Fields(Note):
     def now(self) -> dict[Any, Any]:
         return {name: field(self.holder, name) for name in self.names}
 
+    def can_put(self, key: Any) -> bool:
+        return key not in ("__dict__", "_backward_hooks", "_post_accumulate_grad_hooks")
+
     def put(self, key: Any, value: Any) -> None:
         if value is MISSING:
             delattr(self.holder, key)
-        elif key not in ("__dict__", "_backward_hooks", "_post_accumulate_grad_hooks"):
+        elif self.can_put(key):
             setattr(self.holder, key, value)
 
     def path_of(self, key: Any) -> str:
@@ -271,6 +294,19 @@ class Form(Note):
 
     def put_back(self) -> None:
         pass  # what a fake is asked never changes the user's tensor
+
+
+class SavedTensorsHooks(Note):
+    """What packs and unpacks the tensors that autograd saves here and now."""
+
+    def now(self) -> dict[Any, Any]:
+        return {"hooks": torch._C._autograd._top_saved_tensors_default_hooks(True)}
+
+    def path_of(self, key: Any) -> str:
+        return self.path
+
+    def put_back(self) -> None:
+        pass  # contexts end where they began
 
 
 class RandomState(Note):

@@ -24,6 +24,7 @@ from .walk import Walk, is_library
 
 _CHECKPOINT = "torch/utils/checkpoint.py"  # it takes and sets the random state; random ops in backward are refused elsewhere
 _CAPTURE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "step.py")  # who calls the user's code
+_PACKAGE = os.path.dirname(os.path.dirname(_CAPTURE)) + os.sep
 _CLOCKS = {"time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "process_time", "process_time_ns",
            "thread_time", "now", "utcnow", "today", "localtime", "gmtime"}
 # name of a C function -> (modules or types that it counts for, what it does)
@@ -36,6 +37,7 @@ _LOGGING = ("logging/__init__.py", "callHandlers")  # what every message of Pyth
 _READS_ANY = {"getattr", "hasattr", "vars", "__getattribute__"}  # attributes by names that may be made as it runs
 _SETS = {"setattr", "__setattr__", "update", "vars"}
 _STORES = ("STORE_ATTR", "STORE_GLOBAL", "STORE_DEREF", "DELETE_ATTR", "DELETE_GLOBAL")
+_COUNTED = {"LOAD_ATTR": "STORE_ATTR", "LOAD_GLOBAL": "STORE_GLOBAL", "LOAD_DEREF": "STORE_DEREF"}  # what `n += 1` does before and after
 _LOAD_ATTRIBUTE = {"LOAD_ATTR", "LOAD_METHOD"}
 _ATTRIBUTE_SHIFT = 1 if sys.version_info >= (3, 12) else 0  # the lowest bit then tells a method from an attribute
 _GLOBAL = {"LOAD_GLOBAL", "STORE_GLOBAL", "DELETE_GLOBAL", "LOAD_NAME"}
@@ -54,6 +56,7 @@ class Observer:
     def __init__(self, walk: Walk) -> None:
         self.walk = walk
         self.names: set[str] = set()
+        self.library_names: set[str] = set()  # of them, those that code of torch's, NumPy's and Python's own spells
         self.codes: list[types.CodeType] = []  # the user's, in the order in which they first ran
         self.library: dict[int, tuple[dict[str, Any], set[str]]] = {}
         self.user_globals: dict[int, notes.Globals] = {}
@@ -92,6 +95,27 @@ class Observer:
     def writes(self, name: str) -> bool:
         """Whether the user's code may have written an attribute or a global of this name."""
         return bool(self.sets) or self.line_of({name}, _STORES) is not None
+
+    def only_counts(self, name: str) -> bool:
+        """Whether all that executed code does with a name is to add a number to what it names, in place: nothing depends on the value."""
+        if self.reads_any_name or self.sets or name in self.library_names:
+            return False
+        adds = False
+        for code in self.codes:
+            if name in code.co_consts:
+                return False
+            steps = [i for i in dis.get_instructions(code) if i.opname not in ("CACHE", "PRECALL", "EXTENDED_ARG")]
+            for place, step in enumerate(steps):
+                if step.argval != name or step.opname in _STORES[:3] or step.opname in ("MAKE_CELL", "COPY_FREE_VARS", "LOAD_CLOSURE"):
+                    continue
+                number, plus, store = steps[place + 1: place + 4] if len(steps) > place + 4 else (step,) * 3
+                if store.opname == "SWAP":
+                    store = steps[place + 4]
+                stored = _COUNTED.get(step.opname), name
+                if type(number.argval) is not int or plus.argrepr != "+=" or (store.opname, store.argval) != stored:
+                    return False
+                adds = True
+        return adds
 
     def _event(self, frame: types.FrameType, event: str, function: Any) -> None:
         if event == "call":
@@ -134,6 +158,8 @@ class Observer:
         library = is_library(code.co_filename)
         self.names.update(code.co_names, (c for c in code.co_consts if type(c) is str))
         if library:
+            if not code.co_filename.startswith(_PACKAGE):  # ours reads no attribute of the user's by name
+                self.library_names.update(code.co_names, (c for c in code.co_consts if type(c) is str))
             if code.co_name == _LOGGING[1] and code.co_filename.endswith(_LOGGING[0]):
                 self._asked(self.shows, frame, "logs")
             if code.co_filename in (os.__file__, "<frozen os>"):

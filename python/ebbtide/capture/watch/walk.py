@@ -87,6 +87,10 @@ class Walk:
             found.name_too(name)
             self.add(found.kept[name], f"{found.path}.{name}")
 
+    def ids(self) -> frozenset[int]:
+        """Of all that has been reached so far, which stays alive with this object."""
+        return frozenset(self._seen)
+
     def knows(self, value: Any) -> bool:
         return id(value) in self._seen
 

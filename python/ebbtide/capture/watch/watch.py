@@ -7,8 +7,8 @@ import os
 import random
 import sys
 import types
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
@@ -20,6 +20,9 @@ from .notes import Change, is_atom
 from .observe import Asked, Observer
 from .walk import Walk, is_library, random_note
 
+if TYPE_CHECKING:
+    from ..step import CapturedStep
+
 _HOOKS_OF_ALL_MODULES = [name for name in vars(torch_modules) if name.startswith("_global_") and isinstance(getattr(torch_modules, name), dict)]
 _SHOWN_IN_NO_STEP = ("expected Python code without effects of its own, as the steps that follow run none of it")
 _STORES = ("STORE_ATTR", "STORE_GLOBAL", "STORE_DEREF")
@@ -27,18 +30,24 @@ _STORES = ("STORE_ATTR", "STORE_GLOBAL", "STORE_DEREF")
 _REPLACED = (types.FunctionType, types.BuiltinFunctionType, type, bool)
 
 
+Made = Callable[[Any, Sequence[torch.Tensor]], Any]  # of what a step gives, and of its batch: a value
+
+
 class Effect(NamedTuple):
-    """That a part of a holder becomes `value` when the step is taken."""
+    """That a part of a holder, or all of a list, is written when the step is taken."""
 
     note: notes.Note
     key: Any
-    value: Any
+    old: Any
+    new: Any  # of the capture
+    made: Made
 
-    def apply(self) -> None:
-        self.note.put(self.key, self.value)
-
-    def undo(self) -> None:
-        self.note.put_back()
+    def apply(self, results: Any, batch: Sequence[torch.Tensor]) -> None:
+        value = self.made(results, batch)
+        if isinstance(self.note, notes.Items):
+            self.note.put_all(value)
+        else:
+            self.note.put(self.key, value)
 
 
 class Watch:
@@ -48,8 +57,10 @@ class Watch:
         self._roots, self._reads = roots, reads
         self._walk = Walk()
         self._observer = Observer(self._walk)
+        self._lengths: dict[int, int] = {}  # of lists, when the capture's code had run
         self.changes: list[Change] = []  # what the capture's code wrote, and what has been put back
         self._add_roots(self._walk)
+        self._from_before = self._walk.ids()
 
     @contextlib.contextmanager
     def over(self) -> Iterator[None]:
@@ -58,6 +69,7 @@ class Watch:
             yield
         finally:
             changes = [change for note in self._walk.notes if not _is_librarys(note) for change in note.changes()]
+            self._lengths = {id(note): len(note.holder) for note in self._walk.notes if isinstance(note, notes.Items)}
             for note in {id(change.note): change.note for change in changes}.values():
                 note.put_back()
             self.changes = [change for change in changes if not self._is_torchs_own(change)]
@@ -65,6 +77,10 @@ class Watch:
     def observing(self) -> contextlib.AbstractContextManager[None]:
         """Around all calls of the user's code in it."""
         return self._observer.observing() if self._reads else contextlib.nullcontext()
+
+    def codes_run(self) -> int:
+        """How many functions of the user's have run so far."""
+        return len(self._observer.codes)
 
     def refusal(self) -> str | None:
         """The line of the user's that does what no later step would do, and what it does; None: nothing does."""
@@ -77,24 +93,75 @@ class Watch:
             return f"{where}: {change.path} is changed by the step ({shown_change(change)}); {_SHOWN_IN_NO_STEP}"
         return None
 
-    def effects(self, value_of: Callable[[torch.Tensor], torch.Tensor | None]) -> list[Effect] | None:
-        """What the code wrote, as far as it is the same whatever the data is: numbers, strings, and tensors of which `value_of` gives
-        the values (masks and tables that a model keeps when it has made them). None: something else was written."""
+    def kept_tensors(self) -> list[torch.Tensor]:
+        """Tensors of the capture that the code has left in what it wrote. To be called before the capture ends."""
+        found: dict[int, torch.Tensor] = {}
+        for note in self._walk.notes:
+            for change in () if _is_librarys(note) else note.changes():
+                if not self._is_torchs_own(change):
+                    found |= {id(fake): fake for fake in _fakes_in(change.new) if not fake.requires_grad}
+        return list(found.values())
+
+    def effects(self, captured: CapturedStep) -> list[Effect] | None:
+        """What the code wrote, made anew by each step: numbers and strings; tensors that the step gives, or that depend on no data (masks and tables
+        that a model keeps when it has made them); the user's own objects; lists, tuples and dicts of them. None: something else was written."""
         if self._observer.cannot:
             return None
-        effects = []
-        for change in self.changes:
-            value = change.new
-            if isinstance(value, FakeTensor):
-                value = None if value.requires_grad or value.device.type != "cpu" else value_of(value)
-                if value is None:
+        effects: list[Effect] = []
+        for note in {id(change.note): change.note for change in self.changes}.values():
+            changes = [change for change in self.changes if change.note is note]
+            if isinstance(note, notes.Items):
+                values = list(note.kept.values())[: max(self._lengths[id(note)], 0)]
+                values += [notes.MISSING] * (self._lengths[id(note)] - len(values))
+                for change in changes:
+                    if change.key < len(values):
+                        values[change.key] = change.new
+                changes = [Change(note, None, None, values)]
+            elif not isinstance(note, (notes.Entries, notes.Fields)) or any(isinstance(note, notes.Fields) and not note.can_put(c.key) for c in changes):
+                return None
+            for change in changes:
+                made = self._maker(change.new, captured)
+                if made is None:
                     return None
-            elif not (is_atom(value) or value is notes.MISSING or type(value) is tuple and all(map(is_atom, value))):
-                return None
-            if not isinstance(change.note, (notes.Entries, notes.Fields)):
-                return None
-            effects.append(Effect(change.note, change.key, value))
+                effects.append(Effect(note, change.key, change.old, change.new, made))
         return effects
+
+    def counted(self, effect: Effect) -> Effect | None:
+        """The effect as one that adds to what is there, where it counts and nothing the code does depends on the count; None: it is another."""
+        name = effect.note.path if isinstance(effect.note, notes.Fields) else effect.key
+        if type(effect.old) is not int or type(effect.new) is not int or not isinstance(effect.note, (notes.Attributes, notes.Fields)) or \
+                not self._observer.only_counts(str(name)):
+            return None
+        note, key, more = effect.note, effect.key, effect.new - effect.old
+        return effect._replace(made=lambda results, batch: note.now()[key] + more)
+
+    def _maker(self, value: Any, captured: CapturedStep) -> Made | None:
+        """How a step makes a value that its code wrote; None: it cannot."""
+        if isinstance(value, FakeTensor):
+            return self._tensor_maker(value, captured)
+        if is_atom(value) or value is notes.MISSING or id(value) in self._from_before:
+            return lambda results, batch: value
+        if type(value) in (list, tuple):
+            kind, parts = type(value), [self._maker(part, captured) for part in value]
+            return None if None in parts else lambda results, batch: kind([part(results, batch) for part in parts])  # type: ignore[misc]
+        if type(value) is dict:
+            entries = {key: self._maker(part, captured) for key, part in value.items()}
+            if None in entries.values() or not all(map(is_atom, entries)):
+                return None
+            return lambda results, batch: {key: part(results, batch) for key, part in entries.items()}  # type: ignore[misc]
+        return None
+
+    def _tensor_maker(self, fake: FakeTensor, captured: CapturedStep) -> Made | None:
+        if fake.requires_grad:
+            return None
+        for place, given in enumerate(captured.batch):
+            if fake is given:
+                return lambda results, batch: batch[place]
+        if id(fake) in captured.kept:
+            number = captured.kept[id(fake)][1]
+            return lambda results, batch: results.tensor(number)
+        value = captured.value_of(fake) if fake.device.type == "cpu" else None
+        return None if value is None else lambda results, batch: value.clone()
 
     def shows(self) -> list[Asked]:
         """What the user would see at each step of plain PyTorch, and sees at a capture alone."""
@@ -127,6 +194,9 @@ class Watch:
             walk.add(getattr(torch_modules, name), f"torch.nn.modules.module.{name}")
         for path, root in self._roots.items():
             walk.add(root, path)
+        hooks = notes.SavedTensorsHooks(None, "what packs the tensors that autograd saves")
+        walk.notes.append(hooks)
+        walk.add(hooks.kept["hooks"], hooks.path)
         if random_state and self._reads:
             walk.notes.append(random_note(random._inst, "random"))
             numpy = sys.modules.get("numpy")
@@ -158,6 +228,13 @@ class Watch:
         stored = self._observer.line_of({str(change.key)}, _STORES)
         by_a_made_name = next(filter(None, self._observer.sets), None)
         return stored or by_a_made_name or self._observer.line_of(names, (*_STORES, "LOAD_ATTR", "LOAD_GLOBAL", "LOAD_DEREF")) or "the model's code"
+
+
+def _fakes_in(value: Any) -> list[FakeTensor]:
+    if isinstance(value, FakeTensor):
+        return [value]
+    parts = value.values() if type(value) is dict else value if type(value) in (list, tuple) else ()
+    return [fake for part in parts for fake in _fakes_in(part)]
 
 
 def shown_change(change: Change) -> str:
