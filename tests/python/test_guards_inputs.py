@@ -180,7 +180,7 @@ def hook(program, number):
 
 def pre_hook(program, number):
     if number == 1:
-        program.optimizer.register_step_pre_hook(lambda optimizer, *_: [p.grad.mul_(0.5) for g in optimizer.param_groups for p in g["params"]])
+        program.optimizer.register_step_pre_hook(lambda optimizer, *_: [p.grad.mul_(0.5) for g in optimizer.param_groups for p in g["params"]] and None)
 
 
 def patched(program, number):
