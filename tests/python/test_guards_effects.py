@@ -2,6 +2,7 @@
 capture itself has done is undone."""
 
 import ctypes
+import functools
 import random
 import time
 
@@ -395,3 +396,16 @@ def test_recheck_is_a_number_of_steps(recheck):
     with pytest.raises(ValueError, match="recheck .*expected a number of steps"):
         program = Program(Net(), squared)
         ebbtide.step(program.model, squared, program.optimizer, program.batch(0), recheck=recheck)
+
+
+@functools.lru_cache
+def table(size):
+    return torch.arange(size).float()
+
+
+def test_a_capture_leaves_no_fakes_in_caches():
+    model = Effect(lambda m, y: y + table(4))
+    assert compare(lambda: Program(model, squared)) is None
+    assert type(table(4)) is torch.Tensor and table(4).sum() == 6
+    ebbtide.capture(model, squared, None, Program(model, squared).batch(0))
+    assert type(table(4)) is torch.Tensor and table(4).sum() == 6

@@ -294,7 +294,7 @@ class Step:
         plain = why_plain(self._model, tree_leaves(batch))
         if (self._hook is not None or self._accumulate > 1) and has_gradient_hooks(self._model):
             done = "clipped or given to on_gradients" if self._hook is not None else "added up"
-            raise CaptureError(f"a parameter has a hook that runs after its gradient is stored, and gradients are {done} in the step; expected one of them alone")
+            raise CaptureError(f"a parameter has a hook that runs after its gradient is stored, and gradients are {done} in the step; expected one of them")
         captured = capture_step(
             self._model, self._loss_fn, self._optimizer, batch, CaptureOptions(
                 device=self._device, autocast=self._options.autocast, watch=watch, for_running=True, plain_update=plain,

@@ -309,6 +309,22 @@ class SavedTensorsHooks(Note):
         pass  # contexts end where they began
 
 
+class Cache(Note):
+    """Of functools.lru_cache, which holds what its function returned. None of it counts as read or written, as the function would return the same again;
+    but what a capture has left there are its fakes, so it is emptied where the capture has made entries."""
+
+    def __init__(self, holder: Any, path: str) -> None:
+        super().__init__(holder, path)
+        self._misses = holder.cache_info().misses
+
+    def now(self) -> dict[Any, Any]:
+        return {}
+
+    def put_back(self) -> None:
+        if self.holder.cache_info().misses != self._misses:
+            self.holder.cache_clear()
+
+
 class RandomState(Note):
     """A source of random numbers of Python's or NumPy's: only a draw, or a seed, changes it."""
 

@@ -167,6 +167,10 @@ class Walk:
     def _wrapper(self, value: Any, path: str) -> None:
         self._waiting += [(getattr(value, name, None), path) for name in ("fget", "__func__", "__wrapped__", "func")]
 
+    def _cache(self, value: Any, path: str) -> None:
+        self._note(notes.Cache(value, path))
+        self._wrapper(value, path)
+
     def _builtin(self, value: Any, path: str) -> None:
         if not isinstance(value.__self__, types.ModuleType):
             self._waiting.append((value.__self__, path))
@@ -253,7 +257,8 @@ _VISITS: list[tuple[Any, Visit]] = [
     (types.FunctionType, Walk._function),
     (types.MethodType, Walk._method),
     (functools.partial, Walk._partial),
-    ((property, staticmethod, classmethod, functools.cached_property, type(functools.lru_cache(lambda: 0))), Walk._wrapper),
+    ((property, staticmethod, classmethod, functools.cached_property), Walk._wrapper),
+    (type(functools.lru_cache(lambda: 0)), Walk._cache),
     (_ITERATORS, Walk._iterator),
     ((dict, types.MappingProxyType, collections.UserDict), Walk._dict),
     ((list, collections.deque), Walk._list),

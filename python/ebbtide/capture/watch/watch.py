@@ -72,6 +72,9 @@ class Watch:
             self._lengths = {id(note): len(note.holder) for note in self._walk.notes if isinstance(note, notes.Items)}
             for note in {id(change.note): change.note for change in changes}.values():
                 note.put_back()
+            for note in self._walk.notes:
+                if isinstance(note, notes.Cache):
+                    note.put_back()
             self.changes = [change for change in changes if not self._is_torchs_own(change)]
 
     def observing(self) -> contextlib.AbstractContextManager[None]:
@@ -187,7 +190,7 @@ class Watch:
                 if isinstance(found.get(name), _REPLACED):
                     note.name_too(name)
             walk.notes.append(note)
-        return Guards([note for note in walk.notes if not isinstance(note, notes.RandomState)], names, any_of_modules, walk.refused)
+        return Guards([note for note in walk.notes if not isinstance(note, (notes.RandomState, notes.Cache))], names, any_of_modules, walk.refused)
 
     def _add_roots(self, walk: Walk, random_state: bool = True) -> None:
         for name in _HOOKS_OF_ALL_MODULES:
