@@ -4,7 +4,7 @@ import contextlib
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from .. import interrupts
 from ..errors import CaptureError
@@ -46,6 +46,7 @@ class Tracing(TorchDispatchMode):
             self._recorder.declare_constant(result, args[0], fresh=True)
             return result
         args, kwargs = map_tensors(self._to_fake, (args, kwargs))
+        args = self._complex_numbers_as_constants(function, args)
         kwargs = {name: value for name, value in kwargs.items() if not _is_default_generator(value)}
         if function is aten._local_scalar_dense.default:  # .item(), `if` on a tensor
             value = self._known.number(args[0])
@@ -64,6 +65,21 @@ class Tracing(TorchDispatchMode):
         else:
             self._recorder.record(function, args, kwargs, result)
         return result
+
+    def _complex_numbers_as_constants(self, function, args):
+        """A graph holds real numbers. A complex one in a tensor's place is a tensor of one element, of the type that the op computes in."""
+        if not any(type(arg) is complex for arg in args):
+            return args
+        like = next((arg for arg in args if isinstance(arg, torch.Tensor)), None)
+        made = list(args)
+        for place, (argument, value) in enumerate(zip(function._schema.arguments, args)):
+            if type(value) is complex and str(argument.real_type) == "Tensor":
+                with _disable_current_modes():
+                    dtype = torch.complex128 if like is None else torch.result_type(torch.empty((1,) * like.dim(), dtype=like.dtype), value)
+                    number = torch.tensor(value, dtype=dtype)
+                made[place] = self._fakes.of(number, "cpu" if like is None else like.device)
+                self._recorder.declare_constant(made[place], number, fresh=True)
+        return made
 
     def _to_fake(self, tensor):
         if isinstance(tensor, FakeTensor):
