@@ -301,3 +301,12 @@ def test_sizes_that_shapes_do_not_tell_without_measuring():
             return self.last(self.layers(x.unsqueeze(1).expand(-1, 3, -1))[0][:, -1])
 
     assert compare(lambda: Program(Recurrent(), squared)) is None
+
+
+def test_complex_numbers():
+    class Complex(Net):
+        def forward(self, x):
+            z = torch.view_as_complex(super().forward(x).unflatten(1, (2, 2)).contiguous()) * (1 + 0.5j) + 1j
+            return torch.view_as_real(z.conj() * (2 - 1j)).flatten(1)
+
+    assert compare(lambda: Program(Complex(), squared), recheck=2) is None

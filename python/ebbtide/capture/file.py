@@ -33,7 +33,7 @@ def constant_values(recorder):
     return {
         recorder.storages[storage]["name"]: json.dumps(tensor.tolist())
         for storage, tensor in recorder.constants.items()
-        if tensor.numel() <= _LARGEST_CONSTANT and tensor.device.type == "cpu"
+        if tensor.numel() <= _LARGEST_CONSTANT and tensor.device.type == "cpu" and not tensor.is_complex()
     }
 
 
