@@ -407,7 +407,7 @@ def test_a_capture_leaves_no_fakes_in_caches():
     def make():
         return Program(Effect(lambda m, y: y + table(4)), squared)
 
-    assert compare(make) is None
+    assert compare(make, recheck=0) is None  # plain PyTorch fills the cache meanwhile
     assert type(table(4)) is torch.Tensor and table(4).sum() == 6
     model = make().model
     ebbtide.capture(model, squared, None, Program(model, squared).batch(0))

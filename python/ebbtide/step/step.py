@@ -18,7 +18,8 @@ from .. import interrupts, native
 from ..arguments import ASSUMED_LINKS, bandwidth, budget_text, device_of, shown_bytes
 from ..capture.errors import pointing_to
 from ..capture.step import CapturedStep, CaptureOptions, capture_step
-from ..capture.watch.watch import Watch, watch_of
+from ..capture.watch.notes import is_atom
+from ..capture.watch.watch import Effect, Watch, watch_of
 from ..errors import BudgetError, CaptureError
 from ..native.torch_library import library
 from ..progress import Reporter, counting
@@ -278,7 +279,8 @@ class Step:
             for path, why in guards.refused:
                 raise CaptureError(f"{path}, which the step's code may read, {why}")
             effects = effects or []
-            if not all(guards.covers(effect.note, effect.key) for effect in effects):
+            uncovered = [effect for effect in effects if not guards.covers(effect.note, effect.key)]
+            if uncovered and not self._settles(batch, uncovered):
                 raise CaptureError(refusal)
             check_negative([name_of(path) for path, leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.is_neg()], captured.graph,
                            {source.name: storage for storage, source in captured.sources.items()})
@@ -300,6 +302,19 @@ class Step:
                 device=self._device, autocast=self._options.autocast, watch=watch, for_running=True, plain_update=plain,
                 around=lambda update: Gradients(update, self._accumulate > 1, self._applies(), self._hook)))
         return captured, watch
+
+    def _settles(self, batch: Any, effects: list[Effect]) -> bool:
+        """Whether a step that has written these, which nothing compares, is followed by steps that do not."""
+        if not all(is_atom(effect.new) for effect in effects):
+            return False
+        try:
+            for effect in effects:
+                effect.note.put(effect.key, effect.new)
+            written = {change.path for change in self._captured_once(batch)[1].changes}
+            return not any(effect.note.path_of(effect.key) in written for effect in effects)
+        finally:
+            for effect in effects:
+                effect.note.put_back()
 
     def _tell_plain(self, captured: CapturedStep) -> None:
         """Once, where PyTorch runs the optimizer."""

@@ -60,7 +60,7 @@ def compare(make, between=None, steps=4, batches=None, around=None, **options):
     sides[1].model.load_state_dict(copy.deepcopy(sides[0].model.state_dict()))
     plain, mine = sides
     batches = batches or plain.batch
-    options = {"policy": "none", "measure": False} | options
+    options = {"policy": "none", "measure": False, "recheck": 3} | options  # what guards miss is found
     refusal, step = None, None
     try:
         step = ebbtide.step(mine.model, mine.loss_fn, mine.optimizer, batches(0), on_gradients=mine.on_gradients, **options)
