@@ -55,7 +55,7 @@ GUARDS: dict[str, tuple[Callable[[], None], Program]] = {
     "globals": (_without_notes("Globals"), _program("mlp, loss with a global", "global_number")),
     "closures": (_without_notes("Fields"), _program("mlp, loss with a closure", "closure_replaced")),
     "the optimizer": (_without("ebbtide.capture.optimizers.update", "Update.still_fits", lambda self: True), _program("mlp in double", "maximize", "momentum")),
-    "contexts": (_without("ebbtide.step.step", "contexts", lambda: ()), _program("transformer", "within_sdpa_by_matmuls")),
+    "contexts": (_without("ebbtide.step.step", "contexts", lambda device: ()), _program("transformer", "within_sdpa_by_matmuls")),
     "forms of batches": (_without("ebbtide.step.step", "form_of", _shapes_alone), _program("mlp without dropout", "strides")),
     "all that was read": (_without("ebbtide.step.guards", "StepGuards.hold", lambda self: True), _program("attributes", "number")),
 }
