@@ -17,7 +17,7 @@ from .run import AS_TORCH, CRASHED, DIFFERENT, EQUAL, REFUSED, Result, run
 
 # PyTorch's own kernels for bfloat16 end the process where a machine tells of AMX and does not have it.
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
-_SECONDS = 120  # that one program may take
+_SECONDS = 300  # that one program may take; some are captured anew at each step
 _CHUNK = 25  # programs per process
 
 
