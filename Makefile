@@ -2,7 +2,7 @@
 # root), a Python environment outside the checkout, the build. See `make help`.
 SHELL := /bin/bash
 .DEFAULT_GOAL := build
-.PHONY: build check test demo bench soak tidy fuzz fixtures format lock clean help setup
+.PHONY: build check test demo bench soak tidy fuzz fixtures format lock clean docs help setup
 
 # PYTHON: the Python to make the environment with. FUZZ_SECONDS: how long `make soak` runs each fuzzer.
 FUZZ_SECONDS ?= 600
@@ -19,6 +19,7 @@ help:
 	@echo 'make fixtures tests/fixtures anew: installs the frameworks that the tests compare with, and asks them'
 	@echo 'make tidy     clang-tidy over the C++ sources, or over FILES'
 	@echo 'make format   clang-format over the C++ sources'
+	@echo 'make docs     the documentation site in build/site, manual pages in build/man'
 	@echo 'make lock     requirements.lock anew from requirements.in'
 	@echo 'make clean    removes build/ and build-*/ (the Python environment stays, in EBBTIDE_CACHE or ~/.cache/ebbtide)'
 
@@ -61,6 +62,9 @@ format:
 
 lock:
 	@scripts/lock
+
+docs:
+	@scripts/docs
 
 clean:
 	@rm -rf build build-dev build-asan build-tsan build-fuzz

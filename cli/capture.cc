@@ -9,6 +9,7 @@
 #include "cli/common_flags.h"
 #include "cli/python.h"
 #include "cli/verb.h"
+#include "model/script.h"
 #include "model/source.h"
 
 namespace ebbtide::cli {
@@ -22,6 +23,7 @@ struct CaptureFlags {
 
 Status CheckTarget(const ModelFlags& flags) {
   if (flags.model.empty()) return Fail("expected a SCRIPT.py:function");
+  EBB_RETURN_IF_ERROR(model::CheckFunctionNamed(flags.model));
   if (model::SourceOf(flags.model) == model::ModelSource::kScript) return {};
   EBB_RETURN_IF_ERROR(CheckBuiltIn(flags.model, "a SCRIPT.py:function or a built-in model"));
   return jobs::CheckModel(RequestOf(flags));

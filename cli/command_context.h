@@ -9,8 +9,7 @@
 
 namespace ebbtide::cli {
 
-// Lives as long as its job() is in use; the line of progress is erased with it. Interrupted by Ctrl-C the program ends,
-// so `stop` is left out.
+// Lives as long as its job() is in use; the line of progress is erased with it. Ctrl-C stops the job.
 class CommandContext {
  public:
   explicit CommandContext(const OutputFlags& flags);

@@ -23,7 +23,9 @@ struct OutputFlags {
   int threads = 0;         // 0: as many as there are processors
 };
 // `output` says what -o FILE writes; null: the verb has a -o of its own.
-inline constexpr const char* kResultFile = "Also write the result to FILE: .json the object, .txt the table";
+inline constexpr const char* kResultFile =
+    "Also write the result to FILE: .json the object, .txt the table, .html a page";
+inline constexpr const char* kResultWithoutPage = "Also write the result to FILE: .json the object, .txt the table";
 void AddOutputFlags(CLI::App& verb, OutputFlags& flags, const char* output = kResultFile);
 
 // What --threads says; without it, one for each processor.

@@ -24,6 +24,7 @@
 #include "device/profile.h"
 #include "phantom/core/faults.h"
 #include "report/page/memory_page.h"
+#include "report/text/text.h"
 
 namespace ebbtide::cli {
 namespace {
@@ -132,7 +133,7 @@ Status WriteFiles(const DryrunFlags& flags, const report::Dryrun& run, const Tem
       Note(flags.output, fmt::format("-o {}: not written: no process recorded its memory", file));
       continue;
     } else if (file.ends_with(".html")) {
-      EBB_RETURN_IF_ERROR(WriteFile(file, report::MemoryPage(report::DryrunTimeline(run))));
+      EBB_RETURN_IF_ERROR(WriteFile(file, Stamped(report::MemoryPage(report::DryrunTimeline(run)))));
     } else {
       constexpr Bytes kLargestSnapshot = 4 * kGiB;
       EBB_ASSIGN_OR_RETURN(const std::string snapshot,
@@ -162,8 +163,8 @@ Result<int> RunDryrun(const DryrunFlags& flags, const std::vector<std::string>& 
   std::vector<std::string> words = command;
   words[0] = *program;
   AdoptOrphans();
-  const Result<int> code =
-      RunProcess(words, environment, flags.output.json ? ChildOutput::kToErrors : ChildOutput::kKeep);
+  const Result<int> code = RunProcess(
+      words, environment, flags.output.json ? ChildOutput::kToErrors : ChildOutput::kKeep, ChildInterrupts::kPrograms);
   WaitForOrphans(kPatience);
   shm_unlink(("/ebbtide-phantom-" + shared).c_str());  // left behind where a process was killed
   if (!code) return tl::unexpected<Error>(code.error());
@@ -183,7 +184,8 @@ Result<int> RunDryrun(const DryrunFlags& flags, const std::vector<std::string>& 
       return Fail("standard output: {}", std::strerror(errno));
     }
   } else if (!flags.output.quiet) {
-    const std::string text = report::DryrunText(run, report::DescribeTerminal(STDERR_FILENO));
+    const report::Terminal terminal = report::DescribeTerminal(STDERR_FILENO);
+    const std::string text = report::FitLines(report::DryrunText(run, terminal), terminal.width);
     std::fwrite(text.data(), 1, text.size(), stderr);
   }
   return *code;

@@ -63,7 +63,7 @@ std::string HelpFormatter::make_help(const CLI::App* app, std::string name, CLI:
     }
     out += Block(group, flags);
   }
-  if (!verbs.empty()) out += "\n`ebbtide VERB --help` shows the flags of a verb.\n";
+  if (!verbs.empty()) out += "\n`ebbtide help VERB` shows the flags of a verb.\n";
   return out;
 }
 

@@ -11,6 +11,7 @@
 
 #include "base/nearest.h"
 #include "cli/help.h"
+#include "cli/interrupt.h"
 #include "cli/output.h"
 #include "cli/verb.h"
 
@@ -43,6 +44,20 @@ std::string Unexpected(const std::string& word, const CLI::App& verb) {
   const std::vector<std::string> flags = FlagsOf(verb);
   if (std::find(flags.begin(), flags.end(), flag) != flags.end()) return flag + ": expected behind the verb";
   return flag + ": not a flag of " + verb.get_name() + DidYouMean(flag, flags);
+}
+
+// dryrun got a program without "--" before it: the command line as it was meant.
+std::string ExpectedBehindDashes(const std::string& word, int argc, char** argv) {
+  std::string meant = "ebbtide";
+  bool found = false;
+  for (int i = 1; i < argc; ++i) {
+    if (!found && argv[i] == word) {
+      meant += " --";
+      found = true;
+    }
+    meant += std::string(" ") + argv[i];
+  }
+  return word + ": expected -- before the program, as in: " + meant;
 }
 
 // CLI11's own words name types and counts; ours name the flag and what was expected.
@@ -88,10 +103,10 @@ int Main(int argc, char** argv) {
   SetUp(program);
   const std::vector<std::string> command = CutCommand(argc, argv);
   const std::vector<Verb> verbs = {
-      AddModels(program), AddGpus(program),     AddInspect(program), AddEstimate(program),        AddFit(program),
-      AddPlan(program),   AddSimulate(program), AddShare(program),   AddCapture(program),         AddProfile(program),
-      AddTrain(program),  AddVerify(program),   AddReplay(program),  AddDryrun(program, command), AddPack(program),
-      AddReport(program)};
+      AddModels(program), AddGpus(program),     AddInspect(program),   AddEstimate(program),        AddFit(program),
+      AddPlan(program),   AddSimulate(program), AddShare(program),     AddCapture(program),         AddProfile(program),
+      AddTrain(program),  AddVerify(program),   AddReplay(program),    AddDryrun(program, command), AddPack(program),
+      AddReport(program), AddHelp(program),     AddCompletion(program)};
   for (const Verb& verb : verbs) verb.app->allow_extras();
 
   const auto chosen = [&]() -> const Verb* {
@@ -118,13 +133,22 @@ int Main(int argc, char** argv) {
     const std::vector<std::string> rest = program.remaining();
     const std::string expected = "expected a verb, " + JoinWithOr(NamesOf(verbs));
     if (rest.empty()) return refuse(expected + " (see ebbtide --help)");
-    return refuse(expected + "; found " + rest.front() + DidYouMean(rest.front(), NamesOf(verbs)));
+    const std::string near = DidYouMean(rest.front(), NamesOf(verbs));
+    if (!near.empty()) return refuse(rest.front() + ": not a verb" + near + " (see ebbtide --help)");
+    return refuse(expected + "; found " + rest.front());
   }
   for (const std::string& word : program.remaining(true)) {
-    if (word != "--") return refuse(Unexpected(word, *verb->app));
+    if (word == "--") continue;
+    if (verb->app->get_name() == "dryrun" && !word.starts_with('-'))
+      return refuse(ExpectedBehindDashes(word, argc, argv));
+    return refuse(Unexpected(word, *verb->app));
   }
 
   const Result<int> code = verb->run();
+  if (Interrupted()) {
+    SayInterrupted();
+    return kInterrupted;
+  }
   if (code) return *code;
   return code.error().kind == ErrorKind::kTold ? kBadInput : refuse_as(code.error());
 }
@@ -134,6 +158,8 @@ int Main(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   try {
+    ebbtide::cli::NoteCommandLine(argc, argv);
+    ebbtide::cli::HandleInterrupts();
     return ebbtide::cli::Main(argc, argv);
   } catch (const std::bad_alloc&) {
     ebbtide::cli::PrintError("", "out of memory");

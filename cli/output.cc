@@ -4,15 +4,19 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <filesystem>
 #include <system_error>
 
 #include "base/file.h"
 #include "base/nearest.h"
+#include "report/page/page.h"
+#include "report/page/result_page.h"
 #include "report/text/text.h"
 
 namespace ebbtide::cli {
@@ -24,6 +28,8 @@ std::string Readable(std::string_view message) {
   const bool is_long = message.size() > kLongest;
   return report::Printable(message.substr(0, kLongest)) + (is_long ? " ..." : "");
 }
+
+std::string command_line;
 
 void PrintLine(std::string_view line) {
   const std::string text = "ebbtide: " + Readable(line) + "\n";
@@ -69,22 +75,76 @@ Status WriteFiles(const OutputFlags& flags, const std::vector<std::string>& file
       Remark(flags, fmt::format("-o {}: not written: there is nothing of that kind", file));
       continue;
     }
-    EBB_RETURN_IF_ERROR(WriteFile(file, best->content()));
+    const std::string content = best->content();
+    EBB_RETURN_IF_ERROR(WriteFile(file, std::string_view(best->suffix) == ".html" ? Stamped(content) : content));
     Remark(flags, fmt::format("wrote {}", file));
   }
   return {};
 }
 
+std::string Stamped(std::string page) {
+  const char* const fixed = std::getenv("SOURCE_DATE_EPOCH");
+  const std::time_t now =
+      fixed != nullptr ? static_cast<std::time_t>(std::strtoll(fixed, nullptr, 10)) : std::time(nullptr);
+  std::tm day = {};
+  gmtime_r(&now, &day);
+  return report::WithProvenance(
+      std::move(page), {.command = command_line,
+                        .version = EBBTIDE_VERSION,
+                        .date = fmt::format("{:04}-{:02}-{:02}", day.tm_year + 1900, day.tm_mon + 1, day.tm_mday)});
+}
+
+void NoteCommandLine(int argc, char** argv) {
+  constexpr std::array kWithValue = {"-o", "--output", "--threads"};
+  constexpr std::array kAlone = {"-q", "--quiet", "-v", "--verbose", "--json"};
+  const auto is_any = [](std::string_view word, const auto& list) {
+    return std::ranges::find(list, word) != list.end();
+  };
+  command_line = "ebbtide";
+  bool ours = true;  // until "--"
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view word = argv[i];
+    ours = ours && word != "--";
+    if (ours && is_any(word, kWithValue)) {
+      ++i;
+    } else if (!ours || (!is_any(word, kAlone) && !is_any(word.substr(0, word.find('=')), kWithValue))) {
+      const bool plain = !word.empty() && word.find_first_of(" \t\n'\"\\$`*?[](){}<>|&;#!~") == std::string_view::npos;
+      command_line += plain ? fmt::format(" {}", word) : fmt::format(" '{}'", word);
+    }
+  }
+}
+
 Status Emit(const OutputFlags& flags, const report::Json& result, const TextFor& text) {
   if (!flags.output.empty()) {
-    const bool json = flags.output.ends_with(".json");
-    EBB_RETURN_IF_ERROR(WriteFile(flags.output, json ? report::Print(result) : text(kTextFile)));
+    if (flags.output.ends_with(".html")) {
+      EBB_ASSIGN_OR_RETURN(const std::string page, report::ResultPage(result));
+      EBB_RETURN_IF_ERROR(WriteFile(flags.output, Stamped(page)));
+    } else {
+      const bool json = flags.output.ends_with(".json");
+      EBB_RETURN_IF_ERROR(WriteFile(flags.output, json ? report::Print(result) : text(kTextFile)));
+    }
   }
-  const std::string data = flags.json ? report::Print(result) : text(report::DescribeTerminal(STDOUT_FILENO));
+  const report::Terminal terminal = report::DescribeTerminal(STDOUT_FILENO);
+  const std::string data = flags.json ? report::Print(result) : report::FitLines(text(terminal), terminal.width);
   if (std::fwrite(data.data(), 1, data.size(), stdout) != data.size() || std::fflush(stdout) != 0) {
     return Fail("standard output: {}", std::strerror(errno));
   }
   return {};
+}
+
+Result<int> EmitScript(const OutputFlags& flags, const char* command, const std::string& text) {
+  if (!flags.output.empty()) {
+    EBB_RETURN_IF_ERROR(WriteFile(flags.output, text));
+    Remark(flags, fmt::format("wrote {}", flags.output));
+    if (!flags.json) return 0;
+  }
+  report::Json object = report::NewResult(command);
+  object["text"] = text;
+  const std::string data = flags.json ? report::Print(object) : text;
+  if (std::fwrite(data.data(), 1, data.size(), stdout) != data.size() || std::fflush(stdout) != 0) {
+    return Fail("standard output: {}", std::strerror(errno));
+  }
+  return 0;
 }
 
 void Remark(const OutputFlags& flags, std::string_view line) {

@@ -21,7 +21,7 @@ inline constexpr report::Terminal kTextFile{.interactive = false, .color = false
 
 // Refuses a FILE of -o that ends in none of `suffixes` or that could not be written, before the work is done.
 Status CheckFile(const std::string& file, const std::vector<std::string>& suffixes);
-Status CheckOutput(const OutputFlags& flags, const std::vector<std::string>& suffixes = {".json", ".txt"});
+Status CheckOutput(const OutputFlags& flags, const std::vector<std::string>& suffixes = {".json", ".txt", ".html"});
 
 // What a result can be written as: by the end of a file's name, the longest that fits. Null where this result has no
 // such face; the file is then not written, and a remark says why.
@@ -33,8 +33,19 @@ struct Face {
 Status CheckFiles(const std::vector<std::string>& files, const std::vector<std::string>& suffixes);
 Status WriteFiles(const OutputFlags& flags, const std::vector<std::string>& files, const std::vector<Face>& faces);
 
+// A page with the command, the version and the day in its head. The day is that of SOURCE_DATE_EPOCH where it is set;
+// with it, and on the same day without it, the same command makes the same bytes.
+std::string Stamped(std::string page);
+// What pages say of the command: its words but for those that change nothing in an answer (-o, -q, -v, --json,
+// --threads).
+void NoteCommandLine(int argc, char** argv);
+
 // Writes the file of -o, if any, then the object (--json) or the text to standard output.
 Status Emit(const OutputFlags& flags, const report::Json& result, const TextFor& text);
+
+// A text that is for other programs: to the file of -o, else to standard output, with --json as the field `text` of an
+// object. The exit code.
+Result<int> EmitScript(const OutputFlags& flags, const char* command, const std::string& text);
 
 // A line on standard error: with -v only, or always but with -q.
 void Remark(const OutputFlags& flags, std::string_view line);

@@ -49,7 +49,8 @@ Result<int> RunPack(const PackFlags& flags) {
   OutputFlags output = flags.output;
   if (!csv) output.output = flags.file;
   if (!flags.file.empty())
-    EBB_RETURN_IF_ERROR(CheckFile(flags.file, {flags.file.ends_with(".gz") ? ".csv.gz" : ".csv", ".json", ".txt"}));
+    EBB_RETURN_IF_ERROR(
+        CheckFile(flags.file, {flags.file.ends_with(".gz") ? ".csv.gz" : ".csv", ".json", ".txt", ".html"}));
   EBB_ASSIGN_OR_RETURN(const jobs::PackRequest request, RequestOf(flags));
   EBB_ASSIGN_OR_RETURN(const jobs::PackResult result, jobs::Pack(request, CommandContext(flags.output).job()));
   Remark(output, fmt::format("{}: {} items, {} evaluations", result.path, result.instance.items.size(),
@@ -79,7 +80,8 @@ Verb AddPack(CLI::App& program) {
                   "Seconds of the whole command; the best by then is taken (default: none)")
       ->type_name("SECONDS");
   AddOutputFlags(*app, flags->output, nullptr);
-  app->add_option("-o,--output", flags->file, "Also write: .csv the items with their offsets, .json the object, .txt")
+  app->add_option("-o,--output", flags->file,
+                  "Also write: .csv the items with their offsets, .json the object, .txt, .html a page")
       ->type_name("FILE");
   return {app, [flags] { return RunPack(*flags); }};
 }

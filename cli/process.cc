@@ -14,9 +14,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <string_view>
 #include <system_error>
 #include <thread>
+
+#include "cli/interrupt.h"
 
 extern char** environ;
 
@@ -30,9 +33,14 @@ constexpr std::size_t kMostOutput = 64 * 1024;
 constexpr std::array kPassedOn = {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
 
 volatile std::sig_atomic_t running_child = 0;
+volatile std::sig_atomic_t interrupts_of_child = 0;  // how many more are the child's alone
 
 // The terminal sends its signals to the child too; the kernel marks them as its own.
 void PassOn(int number, siginfo_t* info, void*) {
+  if (number == SIGINT) {
+    if (interrupts_of_child == 0) NoteInterrupt();
+    if (interrupts_of_child > 0) interrupts_of_child = interrupts_of_child - 1;
+  }
   if (running_child > 0 && info->si_code <= 0) kill(static_cast<pid_t>(running_child), number);
 }
 
@@ -126,14 +134,19 @@ std::vector<std::string> Environment::Texts() const {
   return texts;
 }
 
-Result<int> RunProcess(const std::vector<std::string>& words, const Environment& environment, ChildOutput output) {
+Result<int> RunProcess(const std::vector<std::string>& words, const Environment& environment, ChildOutput output,
+                       ChildInterrupts interrupts) {
+  if (Interrupted()) return FailAs(ErrorKind::kStopped, "interrupted");
+  interrupts_of_child = interrupts == ChildInterrupts::kPrograms ? 1 : 0;
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   if (output == ChildOutput::kToErrors) posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
   SignalsPassedOn signals;
   pid_t child = 0;
   int status = 0;
-  int failure = Spawn(&child, words, environment, &actions, &signals.mask());
+  sigset_t mask = signals.mask();
+  if (interrupts == ChildInterrupts::kOurs) sigaddset(&mask, SIGINT);
+  int failure = Spawn(&child, words, environment, &actions, &mask);
   posix_spawn_file_actions_destroy(&actions);
   if (failure == 0) {
     signals.Begin(child);
@@ -141,6 +154,27 @@ Result<int> RunProcess(const std::vector<std::string>& words, const Environment&
   }
   if (failure != 0) return Fail("{}: cannot be run: {}", words[0], std::strerror(failure));
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+namespace {
+
+// Those first that others have started, so that none is missed. Processes may come and go meanwhile.
+void KillWithDescendants(pid_t process, int depth = 0) {
+  constexpr int kDeepest = 16;
+  std::error_code error;
+  const fs::path tasks = "/proc/" + std::to_string(process) + "/task";
+  for (fs::directory_iterator task(tasks, error), end; !error && depth < kDeepest && task != end;
+       task.increment(error)) {
+    std::ifstream children(task->path() / "children");
+    for (pid_t child = 0; children >> child;) KillWithDescendants(child, depth + 1);
+  }
+  kill(process, SIGKILL);
+}
+
+}  // namespace
+
+void KillRunningChild() {
+  if (running_child > 0) KillWithDescendants(static_cast<pid_t>(running_child));
 }
 
 void AdoptOrphans() { prctl(PR_SET_CHILD_SUBREAPER, 1); }

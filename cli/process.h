@@ -17,6 +17,12 @@ enum class ChildOutput {
   kToErrors,  // writes to our standard error: the child's chatter must not mix with our data
 };
 
+// Whose an interrupt from the keyboard is while a child runs.
+enum class ChildInterrupts {
+  kOurs,     // the child has it too, and is ended with us soon after (interrupt.h). It begins with SIGINT blocked
+  kPrograms  // the user's program handles the first as it likes; a second ends both
+};
+
 // Our environment with some variables changed.
 class Environment {
  public:
@@ -32,10 +38,14 @@ class Environment {
   std::map<std::string, std::string> variables_;
 };
 
-// Runs words[0], a path, to its end: its exit code, 128 + n where signal n ended it. While it runs, an interrupt from
-// the keyboard is the child's to handle, as the terminal sends it to both; signals that somebody sends to us are passed
-// on.
-Result<int> RunProcess(const std::vector<std::string>& words, const Environment& environment, ChildOutput output);
+// Runs words[0], a path, to its end: its exit code, 128 + n where signal n ended it. While it runs, signals that
+// somebody sends to us are passed on; the terminal sends its own to both. Fails at once where an interrupt has come
+// before.
+Result<int> RunProcess(const std::vector<std::string>& words, const Environment& environment, ChildOutput output,
+                       ChildInterrupts interrupts = ChildInterrupts::kOurs);
+
+// Ends the child that RunProcess waits for, if any, and all that it has started. From any thread.
+void KillRunningChild();
 
 // From now on, processes that our children leave behind are ours to wait for.
 void AdoptOrphans();

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <numeric>
 
+#include "cli/interrupt.h"
 #include "report/text/text.h"
 
 namespace ebbtide::cli {
@@ -49,25 +50,33 @@ void ProgressLine::Show(double share, const std::string& note, std::size_t part)
 }
 
 void ProgressLine::Start(const std::string& what, std::size_t parts) {
+  if (!what_.empty()) before_ += (1 - before_) / 2;
   what_ = what;
   shares_.assign(parts, 0.0);
-  if (visible_) Draw("");
+  if (visible_) Draw(Overall(), "");
+}
+
+double ProgressLine::Overall() const {
+  const double phase = std::accumulate(shares_.begin(), shares_.end(), 0.0) / static_cast<double>(shares_.size());
+  return before_ + phase * (1 - before_) / 2;
 }
 
 void ProgressLine::Advance(double share, const std::string& note, std::size_t part) {
   if (part < shares_.size()) shares_[part] = std::max(shares_[part], share);
-  if (visible_ && Clock::now() - drawn_ >= kInterval) Draw(note);
+  if (visible_ && Clock::now() - drawn_ >= kInterval) Draw(Overall(), note);
 }
 
 void ProgressLine::Erase() {
   const std::lock_guard lock(mutex_);
-  if (columns_ > 0) Write("\r" + std::string(static_cast<std::size_t>(columns_), ' ') + "\r");
+  if (columns_ > 0) {
+    if (!Interrupted()) Draw(1, "");
+    Write("\r" + std::string(static_cast<std::size_t>(columns_), ' ') + "\r");
+  }
   columns_ = 0;
 }
 
-void ProgressLine::Draw(const std::string& note) {
+void ProgressLine::Draw(double share, const std::string& note) {
   drawn_ = Clock::now();
-  const double share = std::accumulate(shares_.begin(), shares_.end(), 0.0) / static_cast<double>(shares_.size());
   std::string line = fmt::format("{} {} {:3.0f} %", what_, Bar(share, terminal_.unicode), 100 * share);
   if (!note.empty()) line += "  " + note;
   line = report::Shorten(report::Printable(line), terminal_.width - 1, terminal_.unicode);

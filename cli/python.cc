@@ -22,13 +22,27 @@ Environment ChildEnvironment() {
   return environment;
 }
 
+// What a Python of ours does at Ctrl-C; the line for the user is ours. It begins with the signal held back (process.h).
+// A capture has nothing to put in order: the signal ends it, within kernels too. Others leave through their `with` and
+// `finally`.
+constexpr const char* kEndsAtOnce =
+    "import signal\n"
+    "if callable(signal.getsignal(signal.SIGINT)): signal.signal(signal.SIGINT, signal.SIG_DFL)\n"
+    "signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})\n";
+constexpr const char* kEndsQuietly =
+    "import os, signal\n"
+    "def _hook(kind, error, trace, _before=sys.excepthook):\n"
+    "    os._exit(130) if issubclass(kind, KeyboardInterrupt) else _before(kind, error, trace)\n"
+    "sys.excepthook = _hook\n"
+    "signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})\n";
+
 // Looks for the packages without importing them: torch takes seconds to import, and its absence deserves a clear line.
 Status CheckPackages(const std::string& python) {
   constexpr int kNoEbbtide = 11, kNoTorch = 12;
   const std::string probe = fmt::format(
-      "{}from importlib.util import find_spec\n"
+      "{}{}from importlib.util import find_spec\n"
       "sys.exit({} if find_spec('ebbtide') is None else {} if find_spec('torch') is None else 0)",
-      kWithoutCurrentFolder, kNoEbbtide, kNoTorch);
+      kWithoutCurrentFolder, kEndsAtOnce, kNoEbbtide, kNoTorch);
   EBB_ASSIGN_OR_RETURN(const int code, RunProcess({python, "-c", probe}, ChildEnvironment(), ChildOutput::kToErrors));
   if (code == 0) return {};
   constexpr const char* kRemedy = "install it there, or let EBBTIDE_PYTHON name a Python that has it";
@@ -66,8 +80,8 @@ Result<int> RunModule(const std::string& module, const std::vector<std::string>&
   EBB_ASSIGN_OR_RETURN(const std::string python, FindPython());
   EBB_RETURN_IF_ERROR(CheckPackages(python));
   const std::string program =
-      fmt::format("{}import runpy\nrunpy.run_module('ebbtide.commands.{}', run_name='__main__', alter_sys=True)",
-                  kWithoutCurrentFolder, module);
+      fmt::format("{}{}import runpy\nrunpy.run_module('ebbtide.commands.{}', run_name='__main__', alter_sys=True)",
+                  kWithoutCurrentFolder, module == "capture" ? kEndsAtOnce : kEndsQuietly, module);
   std::vector<std::string> words = {python, "-c", program};
   words.insert(words.end(), arguments.begin(), arguments.end());
   EBB_ASSIGN_OR_RETURN(const TemporaryFolder scratch, TemporaryFolder::Make());

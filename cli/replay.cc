@@ -5,6 +5,7 @@
 
 #include <memory>
 
+#include "base/memory_size.h"
 #include "base/units.h"
 #include "cli/command_context.h"
 #include "cli/output.h"
@@ -39,7 +40,7 @@ Result<jobs::ReplayRequest> RequestOf(const ReplayFlags& flags) {
     request.gpu_name = flags.gpu;
   }
   if (!flags.capacity.empty()) {
-    const Result<Bytes> capacity = ParseBytes(flags.capacity);
+    const Result<Bytes> capacity = ParseMemory(flags.capacity);
     if (!capacity) return Within("--capacity", capacity.error());
     if (*capacity <= 0 || *capacity >= kTooLarge)
       return Fail("--capacity {}: expected more than 0 bytes", flags.capacity);

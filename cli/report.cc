@@ -5,9 +5,12 @@
 #include <string>
 
 #include "base/file.h"
+#include "cli/command_context.h"
 #include "cli/common_flags.h"
 #include "cli/output.h"
 #include "cli/verb.h"
+#include "jobs/inspect.h"
+#include "report/json/inspect.h"
 #include "report/page/result_page.h"
 
 namespace ebbtide::cli {
@@ -36,15 +39,25 @@ Result<report::Json> ReadResult(const std::string& path) {
   }
 }
 
+// Of a captured step: what `ebbtide inspect` tells of it.
+Result<std::string> GraphPage(const ReportFlags& flags) {
+  jobs::InspectRequest request;
+  request.model.model = flags.path;
+  EBB_ASSIGN_OR_RETURN(const jobs::InspectResult result, jobs::Inspect(request, CommandContext(flags.output).job()));
+  return report::ResultPage(report::InspectJson(result));
+}
+
 Result<int> RunReport(const ReportFlags& flags) {
   if (flags.path.empty()) return Fail("expected a RESULT.json, as a verb prints it with --json");
   const std::string& to = flags.output.output;
   if (to.empty()) return Fail("expected -o FILE for the page");
   EBB_RETURN_IF_ERROR(CheckOutput(flags.output, {".html"}));
   EBB_ASSIGN_OR_RETURN(const report::Json result, ReadResult(flags.path));
-  const Result<std::string> page = report::ResultPage(result);
+  const bool is_graph = result.is_object() && result.value("format", report::Json()) == "ebbtide.graph";
+  const Result<std::string> page = is_graph ? GraphPage(flags) : report::ResultPage(result);
+  if (!page && is_graph) return tl::unexpected<Error>(page.error());
   if (!page) return Within(flags.path, page.error());
-  EBB_RETURN_IF_ERROR(WriteFile(to, *page));
+  EBB_RETURN_IF_ERROR(WriteFile(to, Stamped(*page)));
   Remark(flags.output, fmt::format("wrote {}", to));
   if (flags.output.json) {
     report::Json said = report::NewResult("report");
@@ -60,7 +73,9 @@ Result<int> RunReport(const ReportFlags& flags) {
 Verb AddReport(CLI::App& program) {
   CLI::App* app = program.add_subcommand("report", "A page of what a verb has printed with --json");
   const auto flags = std::make_shared<ReportFlags>();
-  app->add_option("RESULT.json", flags->path, "What --json or -o x.json gave")->type_name("");
+  app->add_option("RESULT.json", flags->path,
+                  "What a verb gave with --json or -o x.json: a result, a plan, a captured step")
+      ->type_name("");
   AddOutputFlags(*app, flags->output, "The page, .html");
   return {app, [flags] { return RunReport(*flags); }};
 }

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "base/file.h"
+#include "base/memory_size.h"
 #include "cli/command_context.h"
 #include "cli/output.h"
 #include "cli/plan_flags.h"
@@ -101,8 +102,9 @@ Result<jobs::ShareRequest> ShareRequestOf(const Flags& flags) {
   request.max_batch = flags.max_batch;
   request.compare = flags.compare;
   if (!flags.capacity.empty()) {
-    const Result<Bytes> capacity = ParseBytes(flags.capacity);
-    if (!capacity || *capacity <= 0 || *capacity > kTooLarge) {
+    const Result<Bytes> capacity = ParseMemory(flags.capacity);
+    if (!capacity) return Within("--capacity", capacity.error());
+    if (*capacity <= 0 || *capacity > kTooLarge) {
       return Fail("--capacity {}: expected a size such as 12GiB", flags.capacity);
     }
     request.capacity = *capacity;

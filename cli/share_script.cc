@@ -3,23 +3,26 @@
 
 #include <fmt/format.h>
 
+#include "base/memory_size.h"
 #include "base/units.h"
 #include "cli/output.h"
 #include "cli/python.h"
 #include "cli/verb.h"
+#include "model/script.h"
 #include "model/source.h"
 
 namespace ebbtide::cli {
 
 Result<int> RunShareScripts(const ShareScripts& share, const ModelFlags& model, const OutputFlags& output) {
   for (const std::string& script : share.scripts) {
+    if (const Status named = model::CheckFunctionNamed(script); !named) return Within("--script", named.error());
     if (model::SourceOf(script) != model::ModelSource::kScript)
       return Fail("--script {}: expected SCRIPT.py:function", script);
   }
   if (share.capacity.empty()) return Fail("--script: expected --capacity, the memory for all of them, beside it");
-  if (const Result<Bytes> capacity = ParseBytes(share.capacity); !capacity || *capacity <= 0) {
-    return Fail("--capacity {}: expected a size such as 1GiB", share.capacity);
-  }
+  const Result<Bytes> capacity = ParseMemory(share.capacity);
+  if (!capacity) return Within("--capacity", capacity.error());
+  if (*capacity <= 0) return Fail("--capacity {}: expected a size such as 1GiB", share.capacity);
   if (share.device != "cpu" && share.device != "cuda") {
     return Fail("--device: expected cpu or cuda, found {}", share.device);
   }

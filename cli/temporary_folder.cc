@@ -5,11 +5,26 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <mutex>
+#include <set>
 #include <system_error>
 
 namespace ebbtide::cli {
 
 namespace fs = std::filesystem;
+
+namespace {
+
+struct Folders {
+  std::mutex mutex;
+  std::set<std::string> paths;
+};
+Folders& Present() {
+  static auto* const folders = new Folders;  // outlives all threads
+  return *folders;
+}
+
+}  // namespace
 
 Result<TemporaryFolder> TemporaryFolder::Make() {
   std::error_code error;
@@ -17,12 +32,23 @@ Result<TemporaryFolder> TemporaryFolder::Make() {
   if (error || mkdtemp(path.data()) == nullptr) {
     return Fail("TMPDIR: expected a folder to write to: {}", error ? error.message() : std::strerror(errno));
   }
+  const std::lock_guard lock(Present().mutex);
+  Present().paths.insert(path);
   return TemporaryFolder(path);
 }
 
 TemporaryFolder::~TemporaryFolder() {
+  if (path_.empty()) return;
   std::error_code ignored;
-  if (!path_.empty()) fs::remove_all(path_, ignored);
+  fs::remove_all(path_, ignored);
+  const std::lock_guard lock(Present().mutex);
+  Present().paths.erase(path_);
+}
+
+void RemoveTemporaryFolders() {
+  const std::lock_guard lock(Present().mutex);
+  std::error_code ignored;
+  for (const std::string& path : Present().paths) fs::remove_all(path, ignored);
 }
 
 }  // namespace ebbtide::cli

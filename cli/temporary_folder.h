@@ -23,4 +23,8 @@ class TemporaryFolder {
   std::string path_;
 };
 
+// Removes all that exist now, for a process that ends without its destructors. From any thread; who uses one of them
+// must expect it to be gone.
+void RemoveTemporaryFolders();
+
 }  // namespace ebbtide::cli

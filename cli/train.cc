@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/memory_size.h"
 #include "base/units.h"
 #include "cli/common_flags.h"
 #include "cli/python.h"
@@ -58,8 +59,8 @@ Result<int> Start(const std::string& verb, std::vector<std::string> words, const
 Result<int> RunTrain(const TrainFlags& flags) {
   EBB_RETURN_IF_ERROR(CheckModel(flags.model));
   if (!flags.budget.empty() && !flags.budget.ends_with('%')) {
-    const Result<Bytes> bytes = ParseBytes(flags.budget);
-    if (!bytes) return Fail("--budget {}: {}", flags.budget, bytes.error().message);
+    const Result<Bytes> bytes = ParseMemory(flags.budget);
+    if (!bytes) return Within("--budget", bytes.error());
   }
   EBB_RETURN_IF_ERROR(jobs::CheckPolicy(flags.policy));
   if (!flags.output.output.empty() && !flags.output.output.ends_with(".json") &&
@@ -113,7 +114,7 @@ Verb AddTrain(CLI::App& program) {
       ->disable_flag_override();
   app->add_flag("--check", flags->check, "Also train a copy by plain PyTorch, and compare every bit")
       ->disable_flag_override();
-  AddOutputFlags(*app, flags->output);
+  AddOutputFlags(*app, flags->output, kResultWithoutPage);
   return {app, [flags] { return RunTrain(*flags); }};
 }
 

@@ -32,6 +32,8 @@ Verb AddProfile(CLI::App& program);
 Verb AddTrain(CLI::App& program);
 Verb AddVerify(CLI::App& program);
 Verb AddReport(CLI::App& program);
+Verb AddHelp(CLI::App& program);  // `program` has to outlive it, as for the next
+Verb AddCompletion(CLI::App& program);
 Verb AddGpus(CLI::App& program);
 Verb AddReplay(CLI::App& program);
 Verb AddPack(CLI::App& program);

@@ -27,7 +27,7 @@ Result<int> RunVerify(const VerifyFlags& flags) {
   for (const std::string& word : flags.models) EBB_RETURN_IF_ERROR(CheckBuiltIn(word.substr(0, word.find(':'))));
   if (!flags.gpu.empty()) EBB_RETURN_IF_ERROR(FindProfile(flags.gpu));
   EBB_RETURN_IF_ERROR(jobs::CheckOptimizer(flags.model.options.optimizer));
-  EBB_RETURN_IF_ERROR(CheckOutput(flags.output));
+  EBB_RETURN_IF_ERROR(CheckOutput(flags.output, {".json", ".txt"}));
   std::vector<std::string> words = flags.models;
   if (!flags.gpu.empty()) words.insert(words.end(), {"--gpu", flags.gpu});
   if (flags.no_train) words.push_back("--no-train");
@@ -45,14 +45,13 @@ Result<int> RunVerify(const VerifyFlags& flags) {
 Verb AddVerify(CLI::App& program) {
   CLI::App* app = program.add_subcommand("verify", "Predicted, dryrun and measured, side by side, on your GPU");
   const auto flags = std::make_shared<VerifyFlags>();
-  flags->model.options.optimizer = "adam";
   app->add_option("MODEL[:BATCH]", flags->models, "Built-in models (default: resnet50:32 vgg16:32 bert-base:8 gpt2:4)")
       ->type_name("");
   app->add_option("--gpu", flags->gpu, "The profile of your GPU, where it is not found by its name")
       ->type_name("NAME|FILE");
-  app->add_option("--optimizer", flags->model.options.optimizer, "Default adam")->type_name("NAME");
+  app->add_option("--optimizer", flags->model.options.optimizer, "Default sgd")->type_name("NAME");
   app->add_flag("--no-train", flags->no_train, "Leave out training within a budget")->disable_flag_override();
-  AddOutputFlags(*app, flags->output);
+  AddOutputFlags(*app, flags->output, kResultWithoutPage);
   return {app, [flags] { return RunVerify(*flags); }};
 }
 

@@ -16,10 +16,12 @@ if TYPE_CHECKING:
 
     import torch
 
+    from . import loggers
     from .budget.budget import Budget
     from .capture.step import CapturedStep
     from .estimate.estimate import Estimate
     from .shared.shared import Shared
+    from .step.report import Report
     from .step.step import Step
     from .tide import Tide
 
@@ -60,7 +62,7 @@ def capture(
 
 def estimate(
     model: torch.nn.Module, example_inputs: torch.Tensor | tuple[Any, ...] | list[Any] | dict[str, Any],
-    optimizer: str | torch.optim.Optimizer = "adam", gpu: str | os.PathLike[str] = "a100-40gb", loss_fn: Loss = None,
+    optimizer: str | torch.optim.Optimizer = "sgd", gpu: str | os.PathLike[str] = "a100-40gb", loss_fn: Loss = None,
     target: Any = None, *, inference: bool = False, autocast: str | torch.dtype | None = None,
     framework: str | None = None, zero_grad: str | None = None, iterations: int | None = None,
     alloc_conf: str | None = None,
@@ -155,6 +157,12 @@ def __getattr__(name: str) -> Any:
         from .shared.shared import Shared
 
         return Shared
+    if name == "Report":
+        from .step.report import Report
+
+        return Report
+    if name == "loggers":
+        return importlib.import_module(f"{__name__}.loggers")
     if name == "__version__":
         from .native import version
 
@@ -166,5 +174,5 @@ def __dir__() -> Iterable[str]:
     return sorted(__all__)
 
 
-__all__ = ["BudgetError", "CaptureError", "PlanError", "Shared", "SharedError", "__version__", "budget", "capture",
-           "estimate", "step", "tide_pool", "use_tide"]
+__all__ = ["BudgetError", "CaptureError", "PlanError", "Report", "Shared", "SharedError", "__version__", "budget", "capture",
+           "estimate", "loggers", "step", "tide_pool", "use_tide"]

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from .files import write_text
+from .notebook import render
 
 
 class ReportBase:
@@ -18,6 +19,9 @@ class ReportBase:
 
     def to_dict(self) -> dict[str, Any]:
         return json.loads(json.dumps(self._fields))
+
+    def _repr_html_(self) -> str:
+        return render(self._fields, repr(self))
 
     def to_json(self) -> str:
         return json.dumps(self._fields, indent=2)

@@ -14,7 +14,8 @@ constexpr std::size_t kLongestName = 64;  // no name of ours is longer; keeps th
 std::string Normalized(std::string_view name) {
   std::string out;
   for (const char c : name) {
-    if (c != '-' && c != '_' && c != '.') out += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    if (c != '-' && c != '_' && c != '.' && c != ' ')
+      out += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   }
   return out;
 }
@@ -35,22 +36,28 @@ std::size_t EditDistance(std::string_view a, std::string_view b) {
   return last[b.size()];
 }
 
+// Whether somebody who wrote `part` may mean `whole`: its beginning, or enough of it to be told from others.
+bool IsPartOf(const std::string& part, const std::string& whole) {
+  return (part.size() >= 2 && whole.starts_with(part)) || (part.size() >= 4 && whole.find(part) != std::string::npos);
+}
+
 }  // namespace
 
 std::vector<std::string> NearestNames(std::string_view name, const std::vector<std::string>& candidates,
                                       std::size_t count) {
   const std::string wanted = Normalized(name.substr(0, kLongestName));
   if (wanted.empty()) return {};
-  std::vector<std::pair<std::size_t, std::string>> near;
+  std::vector<std::pair<std::size_t, std::string>> near, named;
   for (const std::string& candidate : candidates) {
     const std::string text = Normalized(candidate);
     const std::size_t distance = EditDistance(wanted, text);
-    if (distance <= std::max<std::size_t>(1, wanted.size() / 3)) {
-      near.emplace_back(distance, candidate);
-    } else if (wanted.size() >= 2 && text.starts_with(wanted)) {
+    if (distance == 0 || IsPartOf(wanted, text) || (text.size() >= 3 && wanted.ends_with(text))) {
+      named.emplace_back(distance, candidate);
+    } else if (distance <= std::max<std::size_t>(1, wanted.size() / 3)) {
       near.emplace_back(distance, candidate);
     }
   }
+  if (!named.empty()) near = std::move(named);
   std::stable_sort(near.begin(), near.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<std::string> out;
   for (std::size_t i = 0; i < std::min(count, near.size()); ++i) out.push_back(near[i].second);

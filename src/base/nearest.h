@@ -8,7 +8,9 @@
 namespace ebbtide {
 
 // At most `count` of the candidates that a slip of the keys or of memory could have turned into `name`, nearest
-// first, ties in the order given. Case, '-', '_' and '.' make no difference; a name that `name` begins counts as near.
+// first, ties in the order given. Case, '-', '_', '.' and spaces make no difference. Where some candidates hold `name`
+// ("a100" of a100-40gb, "4090" of rtx4090) or end it ("GeForce RTX 4090"), it is one of those, and others are not
+// guessed at.
 std::vector<std::string> NearestNames(std::string_view name, const std::vector<std::string>& candidates,
                                       std::size_t count = 3);
 

@@ -47,7 +47,7 @@ std::string FormatBytes(Bytes bytes);
 std::string FormatTime(Nanos time);
 // "25.6 M", "4.09 G": decimal, for parameters and FLOPs.
 std::string FormatCount(double count);
-// "8GiB", "512 MiB", "12GB", "1024" (bytes). Binary units have an i; decimal units do not.
+// "8GiB", "8G", "512 MiB", "12GB", "1024" (bytes). Units with an i, and a letter alone, are binary; GB is decimal.
 Result<Bytes> ParseBytes(std::string_view text);
 
 }  // namespace ebbtide

@@ -124,6 +124,21 @@ Result<DeviceProfile> ParseProfile(std::string_view text, const std::string& pla
   return profile;
 }
 
+namespace {
+
+// "NVIDIA A100" is asked for as A100.
+std::string_view WithoutMaker(std::string_view name) {
+  for (const std::string_view word : {"nvidia", "tesla", "quadro"}) {
+    const auto same = [](char a, char b) { return std::tolower(static_cast<unsigned char>(a)) == b; };
+    if (name.size() > word.size() && std::ranges::equal(name.substr(0, word.size()), word, same)) {
+      name.remove_prefix(word.size() + (std::string_view(" -_").find(name[word.size()]) != std::string_view::npos));
+    }
+  }
+  return name;
+}
+
+}  // namespace
+
 Result<DeviceProfile> FindProfile(const std::string& name_or_path) {
   if (name_or_path.find('/') != std::string::npos || name_or_path.ends_with(".json")) {
     EBB_ASSIGN_OR_RETURN(std::string text, ReadFile(name_or_path, kLargestFile));
@@ -135,7 +150,7 @@ Result<DeviceProfile> FindProfile(const std::string& name_or_path) {
     names.push_back(profile.name);
   }
   return Fail("GPU {}: expected a name that `ebbtide gpus` lists, or the path of a profile file{}",
-              Quoted(name_or_path), DidYouMean(name_or_path, names));
+              Quoted(name_or_path), DidYouMean(WithoutMaker(name_or_path), names));
 }
 
 const std::vector<DeviceProfile>& BuiltInProfiles() {

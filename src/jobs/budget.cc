@@ -3,6 +3,7 @@
 
 #include <charconv>
 
+#include "base/memory_size.h"
 #include "plan/problem.h"
 
 namespace ebbtide::jobs {
@@ -37,8 +38,11 @@ Result<Budget> ParseBudget(const std::string& text) {
     EBB_ASSIGN_OR_RETURN(out.percent, ParsePercent(text));
     return out;
   }
-  const Result<Bytes> bytes = ParseBytes(text);
-  if (!bytes) return Fail("--budget {}: expected a size such as 8GiB, or a share of the plain peak such as 60%", text);
+  if (!ParseBytes(text)) {
+    return Fail("--budget {}: expected a size such as 8GiB, or a share of the plain peak such as 60%", text);
+  }
+  const Result<Bytes> bytes = ParseMemory(text);
+  if (!bytes) return Within("--budget", bytes.error());
   EBB_ASSIGN_OR_RETURN(out.bytes, CheckRange(*bytes, text));
   return out;
 }
@@ -68,8 +72,9 @@ Link LinkOf(const DeviceProfile& gpu, double bandwidth) {
 
 Result<Bytes> ParseHostMemory(const std::string& text) {
   if (text.empty()) return plan::Limits{}.host;
-  const Result<Bytes> host = ParseBytes(text);
-  if (!host) return Fail("--host-memory {}: expected a size such as 64GiB", text);
+  if (!ParseBytes(text)) return Fail("--host-memory {}: expected a size such as 64GiB", text);
+  const Result<Bytes> host = ParseMemory(text);
+  if (!host) return Within("--host-memory", host.error());
   return *host;
 }
 

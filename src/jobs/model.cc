@@ -7,6 +7,7 @@
 
 #include "base/nearest.h"
 #include "graph/json.h"
+#include "model/script.h"
 #include "model/source.h"
 #include "model/update_rules.h"
 
@@ -106,7 +107,7 @@ ModelSource SourceOf(const ModelRequest& request) {
 
 Status CheckNamed(const ModelRequest& request) {
   if (request.model.empty() && request.graph == nullptr) return Fail("expected a MODEL (see ebbtide models)");
-  return {};
+  return request.graph == nullptr ? model::CheckFunctionNamed(request.model) : Status{};
 }
 
 Status CheckOptimizer(const std::string& name) {

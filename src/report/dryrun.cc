@@ -264,11 +264,36 @@ std::string PlaceOf(std::optional<std::int64_t> step, const std::string& line) {
   return fmt::format("step {}{}{}", *step, line.empty() ? "" : ", ", line);
 }
 
+namespace {
+
+About AboutOf(const Dryrun& run) {
+  const TorchFigures* const torch = run.main()->torch ? &*run.main()->torch : nullptr;
+  About about;
+  std::string program;
+  for (const std::string& word : run.command) program += (program.empty() ? "" : " ") + word;
+  about.Add("program", program);
+  if (torch != nullptr) about.Add("steps", fmt::format("{}{}", torch->steps, torch->stopped ? ", then stopped" : ""));
+  about.Add("GPU", fmt::format("phantom {}, {}", run.gpu, FormatBytes(run.capacity)));
+  if (torch != nullptr) about.Add("torch", torch->version);
+  about.Add("CUDA", fmt::format("{}", run.cuda));
+  if (torch != nullptr && torch->step_time)
+    about.Add("GPU time of a step", FormatTime(*torch->step_time) + ", predicted");
+  about.verdict = run.oom() || run.exit_code != 0 ? Verdict::kBad : Verdict::kGood;
+  about.says = run.oom()            ? "Out of memory"
+               : run.exit_code != 0 ? fmt::format("The program ended with code {}", run.exit_code)
+                                    : fmt::format("Ran within the memory: {} free at the peak",
+                                                  FormatBytes(std::max<Bytes>(0, run.capacity - run.total())));
+  return about;
+}
+
+}  // namespace
+
 MemoryTimeline DryrunTimeline(const Dryrun& run) {
   const DryrunProcess& main = *run.main();
   MemoryTimeline timeline = *main.timeline;
   for (const std::string& word : run.command) timeline.title += (timeline.title.empty() ? "" : " ") + word;
   timeline.subtitle = fmt::format("on the phantom {}", run.product);
+  timeline.about = AboutOf(run);
   timeline.capacity = run.capacity;
   timeline.context = main.context;
   timeline.peak_reserved = run.peak_reserved();

@@ -54,6 +54,24 @@ class Names {
   std::vector<int> of_storages_, of_ops_;
 };
 
+About AboutOf(const jobs::EstimateResult& prediction) {
+  const DeviceProfile& gpu = prediction.options.gpu;
+  const estimate::Estimate& estimate = prediction.estimate;
+  About about;
+  AddStepFacts(about, prediction.model, *prediction.graph);
+  about.Add("GPU", fmt::format("{}, {}", gpu.name, FormatBytes(estimate.capacity)));
+  about.Add("safe figure", fmt::format("{}, meant to be enough in {:.0f} of 100 cases",
+                                       FormatBytes(prediction.safe.bytes), 100 * prediction.safe.probability));
+  const bool safe = prediction.safe.bytes <= estimate.capacity;
+  about.verdict = !estimate.fits ? Verdict::kBad : safe ? Verdict::kGood : Verdict::kWarning;
+  if (!estimate.fits) {
+    about.says = fmt::format("Does not fit: it lacks {}", FormatBytes(prediction.lacks));
+  } else {
+    about.says = safe ? "Fits, and so does the safe figure" : "May fit: the safe figure does not";
+  }
+  return about;
+}
+
 }  // namespace
 
 std::string PlaceText(const estimate::Moment& moment, const TrainingGraph& graph) {
@@ -71,6 +89,7 @@ MemoryTimeline EstimateTimeline(const jobs::EstimateResult& prediction) {
   MemoryTimeline timeline;
   timeline.title = prediction.model;
   timeline.subtitle = "predicted for " + prediction.options.gpu.name;
+  timeline.about = AboutOf(prediction);
   timeline.predicted = true;
   timeline.capacity = estimate.capacity;
   timeline.context = estimate.context + estimate.loaded_code;

@@ -11,6 +11,7 @@
 
 #include "base/result.h"
 #include "base/units.h"
+#include "report/about.h"
 
 namespace ebbtide::report {
 
@@ -35,6 +36,7 @@ struct TimelineMark {
 struct MemoryTimeline {
   std::string title;     // the program, the model
   std::string subtitle;  // "phantom a100-40gb, torch 2.15.0"
+  About about;           // what it is of
   bool predicted = false;
   Bytes capacity = 0;  // of the device; 0: not known
   Bytes context = 0;   // taken beside all that is listed here

@@ -26,6 +26,14 @@ TEST(NearestNames, OffersWhatTheNameBegins) {
   EXPECT_EQ(NearestNames("resnet", kNames).size(), 3u);
 }
 
+TEST(NearestNames, PrefersNamesThatHoldWhatWasWritten) {
+  const Names gpus = {"a10", "a100-40gb", "a100-80gb", "p100", "rtx3090", "rtx4090", "v100-16gb"};
+  EXPECT_EQ(NearestNames("a100", gpus), (Names{"a100-40gb", "a100-80gb"}));
+  EXPECT_EQ(NearestNames("4090", gpus), Names{"rtx4090"});
+  EXPECT_EQ(NearestNames("GeForce RTX 4090", gpus), Names{"rtx4090"});
+  EXPECT_EQ(NearestNames("rtx3080", gpus), (Names{"rtx3090"}));  // none holds it: the nearest
+}
+
 TEST(NearestNames, OffersNothingForNonsense) {
   EXPECT_TRUE(NearestNames("", kNames).empty());
   EXPECT_TRUE(NearestNames("---", kNames).empty());

@@ -8,6 +8,8 @@
 #include <limits>
 #include <string>
 
+#include "base/memory_size.h"
+
 namespace ebbtide {
 namespace {
 
@@ -51,6 +53,24 @@ TEST(ParseBytes, BinaryUnitsHaveAnI) {
   EXPECT_EQ(ParseBytes("1024"), Bytes{1024});
   EXPECT_EQ(ParseBytes("7 b"), Bytes{7});
   EXPECT_EQ(ParseBytes("3kib"), 3 * kKiB);
+}
+
+TEST(ParseBytes, ALetterAloneIsBinary) {
+  EXPECT_EQ(ParseBytes("8G"), 8 * kGiB);
+  EXPECT_EQ(ParseBytes("512 m"), 512 * kMiB);
+  EXPECT_EQ(ParseBytes("1.5T"), 1536 * kGiB);
+  EXPECT_EQ(ParseBytes("3k"), 3 * kKiB);
+}
+
+TEST(ParseMemory, AsksForAUnitWhereNobodyMeansBytes) {
+  const Result<Bytes> eight = ParseMemory("8");
+  ASSERT_FALSE(eight);
+  EXPECT_EQ(eight.error().message, "'8': expected a unit, as 8GiB or 8MiB (8B if bytes are meant)");
+  EXPECT_FALSE(ParseMemory("1048575"));
+  EXPECT_EQ(ParseMemory("1048576"), kMiB);
+  EXPECT_EQ(ParseMemory("8B"), Bytes{8});
+  EXPECT_EQ(ParseMemory("8G"), 8 * kGiB);
+  EXPECT_EQ(ParseMemory("0"), Bytes{0});  // what that means, its flag says
 }
 
 TEST(ParseBytes, FractionsRoundDown) {

@@ -44,6 +44,28 @@ TEST(Table, ShrinksTheWidestFirst) {
   EXPECT_TRUE(line.ends_with(std::string(12, 'y')));
 }
 
+TEST(Table, WrapsWordsAndNumbersInsteadOfCuttingThem) {
+  Table table({{.title = ""}, {.title = "", .align = Align::kRight}, {.title = "", .wraps = true}});
+  table.Add({"peak", "433.89 MiB", "58.4 % of plain, 743.20 MiB"});
+  // 4 + 2 + 10 + 2 columns are taken: 22 of 40 are left.
+  EXPECT_EQ(table.Render(Terminal{.width = 40}),
+            "peak  433.89 MiB  58.4 % of plain,\n"
+            "                  743.20 MiB\n");
+}
+
+TEST(Table, MakesParagraphsOfRowsThatDoNotFit) {
+  Table table({{.title = "gpu"},
+               {.title = "memory", .align = Align::kRight},
+               {.title = "context", .align = Align::kRight},
+               {.title = "bandwidth", .align = Align::kRight}});
+  table.Add({"a100-40gb", "39.56 GiB", "349.00 MiB", "1555 GB/s"});
+  EXPECT_EQ(table.Render(Terminal{.width = 40}),
+            "gpu\n"
+            "a100-40gb\n"
+            "  memory 39.56 GiB, context 349.00 MiB,\n"
+            "  bandwidth 1555 GB/s\n");
+}
+
 TEST(Table, MakesCellsPrintable) {
   Table table({{.title = ""}});
   table.Add({"a\x1b[31m\nb"});

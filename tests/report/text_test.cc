@@ -72,5 +72,27 @@ TEST(WithSeparators, GroupsByThousands) {
   EXPECT_EQ(WithSeparators(std::numeric_limits<std::int64_t>::min()), "-9,223,372,036,854,775,808");
 }
 
+TEST(Shorten, KeepsLineNumbersWhole) {
+  EXPECT_EQ(Shorten("models/transformers/attention.py:1234 in forward", 24, true), "mode…on.py:1234 in …ward");
+  EXPECT_EQ(Shorten("a/very/long/path/train.py:31", 12, true), "a/ve…n.py:31");
+  for (int columns = 9; columns < 60; ++columns) {
+    const std::string text = Shorten("models/transformers/attention.py:1234 in forward", columns, true);
+    EXPECT_LE(Columns(text), columns);
+    EXPECT_NE(text.find(":1234"), std::string::npos) << text;
+  }
+}
+
+TEST(FitLines, BreaksAtSpacesBelowTheSecondColumn) {
+  EXPECT_EQ(FitLines("safe  25.26 GiB, meant to be enough\nx\n", 20),
+            "safe  25.26 GiB,\n      meant to be\n      enough\nx\n");
+  EXPECT_EQ(FitLines("fits\n", 20), "fits\n");
+  EXPECT_EQ(FitLines(std::string(30, 'x'), 20), std::string(30, 'x'));  // no place to break it
+}
+
+TEST(FitLines, OverlooksColours) {
+  EXPECT_EQ(FitLines("\x1b[1mfour five\x1b[0m six", 13), "\x1b[1mfour five\x1b[0m six");
+  EXPECT_EQ(FitLines("\x1b[1mfour five\x1b[0m seven", 13), "\x1b[1mfour five\x1b[0m\n  seven");
+}
+
 }  // namespace
 }  // namespace ebbtide::report

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -12,7 +13,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._pytree import tree_leaves
 
-from .. import interrupts
+from .. import interrupts, native
 from ..arguments import shown_bytes
 from ..errors import CaptureError
 from .errors import refusals
@@ -85,6 +86,10 @@ class CapturedStep:
 
     def __repr__(self) -> str:
         return f"<CapturedStep {self.summary()}>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: that of `ebbtide inspect`."""
+        return native.inspect(native.Graph(json.dumps(self.graph), self.graph["name"]))._repr_html_()
 
 
 @interrupts.deferring  # torch is patched meanwhile

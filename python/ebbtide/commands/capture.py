@@ -99,6 +99,7 @@ def _report(paths, steps, parts):
     step = steps[0]
     return {
         "schema_version": 1,
+        "command": "capture",
         "path": paths[0],
         "paths": paths,
         "name": step.graph["name"],

@@ -43,7 +43,7 @@ def _parser():
     parser = argparse.ArgumentParser(prog="ebbtide verify")
     parser.add_argument("models", nargs="*")
     parser.add_argument("--gpu")
-    parser.add_argument("--optimizer", default="adam")
+    parser.add_argument("--optimizer", default="sgd")
     parser.add_argument("--no-train", action="store_true")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("-o", "--output")

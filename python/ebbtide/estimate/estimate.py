@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import html
 import json
 import os
 import subprocess
@@ -23,6 +22,7 @@ from ..capture.step import CaptureOptions, capture_step
 from ..commands.capture import paths_of
 from ..errors import CaptureError, HandoverError
 from ..files import read_json, write_bytes
+from ..notebook import render
 from ..progress import report as report_progress
 from ..torch_models import OPTIMIZERS
 from .pickled_model import IN_CHILD, Loss, Parts, build_optimizer, write_job
@@ -34,7 +34,7 @@ _AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
 class EstimateOptions:
     """What is estimated; the same names as in ebbtide.estimate, which says what each means."""
 
-    optimizer: str | torch.optim.Optimizer = "adam"
+    optimizer: str | torch.optim.Optimizer = "sgd"
     gpu: str | os.PathLike[str] = "a100-40gb"
     loss_fn: Callable[..., torch.Tensor] | None = None
     target: Any = None
@@ -67,7 +67,7 @@ class Estimate:
         return self._table
 
     def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(self._table)}</pre>"
+        return render(self._fields, self._table)
 
     def to_dict(self) -> dict[str, Any]:
         """The object that `ebbtide estimate --json` prints."""

@@ -326,6 +326,8 @@ class EstimateResult:
         """The table that the command prints."""
 
     def __repr__(self) -> str: ...
+    def _repr_html_(self) -> str:
+        """What a notebook shows: a chart and the table."""
 
     @property
     def fits(self) -> bool: ...
@@ -347,6 +349,8 @@ class PlanResult:
         """The table that the command prints."""
 
     def __repr__(self) -> str: ...
+    def _repr_html_(self) -> str:
+        """What a notebook shows: a chart and the table."""
 
     @property
     def feasible(self) -> bool: ...
@@ -372,6 +376,8 @@ class SimulateResult:
         """The table that the command prints."""
 
     def __repr__(self) -> str: ...
+    def _repr_html_(self) -> str:
+        """What a notebook shows: a chart and the table."""
 
     def page(self) -> str:
         """An HTML page with the timeline."""
@@ -390,6 +396,8 @@ class ShareResult:
         """The table that the command prints."""
 
     def __repr__(self) -> str: ...
+    def _repr_html_(self) -> str:
+        """What a notebook shows: a chart and the table."""
 
     @property
     def fits(self) -> bool: ...
@@ -408,6 +416,8 @@ class FitResult:
         """The table that the command prints."""
 
     def __repr__(self) -> str: ...
+    def _repr_html_(self) -> str:
+        """What a notebook shows: a chart and the table."""
 
     def page(self) -> str:
         """An HTML page."""
@@ -423,6 +433,8 @@ class ReplayResult:
         """The table that the command prints."""
 
     def __repr__(self) -> str: ...
+    def _repr_html_(self) -> str:
+        """What a notebook shows: a chart and the table."""
 
     def page(self) -> str:
         """An HTML page."""
@@ -438,6 +450,8 @@ class PackResult:
         """The table that the command prints."""
 
     def __repr__(self) -> str: ...
+    def _repr_html_(self) -> str:
+        """What a notebook shows: a chart and the table."""
 
     def page(self) -> str:
         """An HTML page."""
@@ -453,6 +467,8 @@ class InspectResult:
         """The table that the command prints."""
 
     def __repr__(self) -> str: ...
+    def _repr_html_(self) -> str:
+        """What a notebook shows: a chart and the table."""
 
     def page(self) -> str:
         """An HTML page."""

@@ -55,7 +55,14 @@ nb::class_<Outcome> AddResult(nb::module_& module, const char* name, report::Jso
           },
           nb::sig("def to_dict(self) -> dict[str, Any]"), "The object that the command prints with --json.")
       .def("text", table, nb::arg("width") = 100, "The table that the command prints.")
-      .def("__repr__", [table](const Outcome& result) { return table(result, 100); });
+      .def("__repr__", [table](const Outcome& result) { return table(result, 100); })
+      .def(
+          "_repr_html_",
+          [fields, table](const Outcome& result) {
+            const nb::object dict = nb::module_::import_("json").attr("loads")(report::Print(fields(result)));
+            return nb::module_::import_("ebbtide.notebook").attr("render")(dict, table(result, 100));
+          },
+          nb::sig("def _repr_html_(self) -> str"), "What a notebook shows: a chart and the table.");
 }
 
 // Of results that have none of their own: what `ebbtide report` makes.

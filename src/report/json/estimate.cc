@@ -2,6 +2,7 @@
 #include "report/json/estimate.h"
 
 #include "graph/names.h"
+#include "report/about.h"
 #include "report/estimate_timeline.h"
 
 namespace ebbtide::report {
@@ -51,6 +52,7 @@ Json EstimateJson(const jobs::EstimateResult& prediction) {
   result["model"] = prediction.model;
   result["name"] = graph.name;
   result["meta"] = graph.meta;
+  result["dtype"] = DtypeText(graph);
   result["gpu"] = prediction.options.gpu.name;
   result["framework"] = Name(graph.framework == Framework::kNone ? Framework::kPytorch : graph.framework);
   result["zero_grad"] = jobs::Name(prediction.options.training.zero_grad);

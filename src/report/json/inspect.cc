@@ -2,6 +2,7 @@
 #include "report/json/inspect.h"
 
 #include "graph/names.h"
+#include "report/about.h"
 #include "report/text/plot.h"
 
 namespace ebbtide::report {
@@ -42,6 +43,7 @@ Json InspectJson(const jobs::InspectResult& inspection) {
   result["model"] = inspection.model;
   result["name"] = inspection.graph->name;
   result["meta"] = inspection.graph->meta;
+  result["dtype"] = DtypeText(*inspection.graph);
   result["parameters"] = summary.parameters;
   result["forward_flops"] = summary.forward_flops();
   result["saved_bytes"] = summary.saved_bytes;

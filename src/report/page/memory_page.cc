@@ -131,6 +131,7 @@ Json DataOf(const MemoryTimeline& timeline) {
   Json data = Json::object();
   data["title"] = timeline.title;
   data["subtitle"] = timeline.subtitle;
+  data["about"] = AboutJson(timeline.about);
   data["predicted"] = timeline.predicted;
   data["capacity"] = timeline.capacity;
   data["context"] = timeline.context;
@@ -162,7 +163,7 @@ Json DataOf(const MemoryTimeline& timeline) {
 std::string MemoryPage(const MemoryTimeline& timeline) {
   return FillPage({.body = kPageHtml,
                    .css = kPageCss,
-                   .js = std::string(kWordsJs) + kPageJs,
+                   .js = std::string(kWordsJs) + kReachJs + kPageJs,
                    .title = timeline.title + " · memory",
                    .data = DataOf(timeline)});
 }

@@ -8,6 +8,11 @@
 namespace ebbtide::report {
 namespace {
 
+// As in frame.html.
+const std::string kProvenanceBegin = R"(<script id="provenance" type="application/json">)";
+const std::string kScriptEnd = "</script>";
+const std::string kNoProvenance = kProvenanceBegin + "{}" + kScriptEnd;
+
 void ReplaceOnce(std::string& text, std::string_view mark, std::string_view with) {
   if (const std::size_t at = text.find(mark); at != std::string::npos) text.replace(at, mark.size(), with);
 }
@@ -53,6 +58,13 @@ std::string FillPage(const PageParts& parts) {
   ReplaceOnce(page, "@js@", parts.js);
   ReplaceOnce(page, "@data@", EscapeScript(json));  // may hold any text, but stands behind the title's mark
   ReplaceOnce(page, "@title@", EscapeHtml(parts.title));
+  return page;
+}
+
+std::string WithProvenance(std::string page, const Provenance& provenance) {
+  const Json facts = {{"command", provenance.command}, {"version", provenance.version}, {"date", provenance.date}};
+  ReplaceOnce(page, kNoProvenance,
+              kProvenanceBegin + EscapeScript(facts.dump(-1, ' ', false, Json::error_handler_t::replace)) + kScriptEnd);
   return page;
 }
 

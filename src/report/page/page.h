@@ -18,4 +18,13 @@ struct PageParts {
 // The page as one text.
 std::string FillPage(const PageParts& parts);
 
+// Where and when a page was made. The same input gives the same page, so a page has none of this by itself.
+struct Provenance {
+  std::string command;  // as it was typed
+  std::string version;  // of Ebbtide
+  std::string date;     // "2026-11-18"
+};
+// A page of ours with that in its head.
+std::string WithProvenance(std::string page, const Provenance& provenance);
+
 }  // namespace ebbtide::report

@@ -5,7 +5,7 @@
   const categories = data.categories, at = data.samples.at, rest = data.samples.rest, counts = data.samples.counts;
   const big = data.big, marks = data.marks;
   const MARGIN = { left: 74, right: 14, top: 16, bottom: 26 };
-  let view = [0, Math.max(1, data.events)], toCapacity = data.failures.length > 0 && data.capacity > 0, moment = data.peak, columns = [], marked = null;
+  let view = [0, Math.max(1, data.events)], toCapacity = data.failures.length > 0 && data.capacity > 0, moment = data.peak, columns = [], marked = null, sought = "";
 
   // ---- Words
 
@@ -247,19 +247,28 @@
     const box = canvas.getBoundingClientRect();
     return [event.clientX - box.left, event.clientY - box.top, box];
   };
+  const hover = (px, py, clientX, clientY) => {
+    const { width, height } = frame;
+    if (px < MARGIN.left || px > width - MARGIN.right) { tooltip.hidden = cursor.hidden = true; return; }
+    Object.assign(cursor.style, { left: `${px}px`, height: `${height - MARGIN.bottom}px` });
+    cursor.hidden = false;
+    showTooltip(describe(momentAt(px), bytesAt(py)), clientX, clientY);
+  };
   canvas.addEventListener("mousemove", (event) => {
-    const [px, py] = inside(event), { width, height } = frame;
+    const [px, py] = inside(event), { height } = frame;
     if (dragFrom !== null) {
       const left = Math.min(dragFrom, px), right = Math.max(dragFrom, px);
       Object.assign(selection.style, { left: `${left}px`, width: `${right - left}px`, height: `${height - MARGIN.bottom}px` });
       selection.hidden = right - left < 4;
     }
-    if (px < MARGIN.left || px > width - MARGIN.right) { tooltip.hidden = cursor.hidden = true; return; }
-    Object.assign(cursor.style, { left: `${px}px`, height: `${height - MARGIN.bottom}px` });
-    cursor.hidden = false;
-    showTooltip(describe(momentAt(px), bytesAt(py)), event.clientX, event.clientY);
+    hover(px, py, event.clientX, event.clientY);
   });
-  canvas.addEventListener("mouseleave", () => { tooltip.hidden = cursor.hidden = true; });
+  const leave = () => { tooltip.hidden = cursor.hidden = true; };
+  canvas.addEventListener("mouseleave", leave);
+  navigable(canvas, {
+    whole: Math.max(1, data.events), least: 4, margin: MARGIN, view: () => view, hover, leave, pick: (px) => choose(momentAt(px)),
+    show: (from, to) => { view = [Math.floor(from), Math.max(Math.floor(from) + 2, Math.ceil(to))]; draw(); },
+  });
   canvas.addEventListener("mousedown", (event) => { dragFrom = inside(event)[0]; });
   window.addEventListener("mouseup", (event) => {
     if (dragFrom === null) return;
@@ -305,20 +314,40 @@
       ...shown.sort((a, b) => b[1] - a[1]).map(([name, bytes]) => row(name, bytes, dot(name))),
       row("allocated", allocated, null, "more"),
       ...(reserved > allocated ? [row("reserved, not in use", reserved - allocated, null, "more")] : []));
-    const listed = layers.filter((layer) => layer.allocation).sort((a, b) => b.bytes - a.bytes).slice(0, 25);
+    const live = sought ? big.filter((a) => holds(a)).map((a) => ({ category: a[3], bytes: a[2], allocation: a })) : layers.filter((layer) => layer.allocation);
+    const listed = live.sort((a, b) => b.bytes - a.bytes).slice(0, sought ? 200 : 25);
+    if (sought) document.querySelector("#largest .where").textContent = `${count(live.length)} hold${live.length === 1 ? "s" : ""} “${sought}”, of ${count(big.length)} in the whole run`;
+    byId("largest").classList.toggle("placeless", listed.every((layer) => layer.allocation[5] < 0));
     byId("largest").classList.toggle("nameless", listed.every((layer) => layer.allocation[4] < 0));
     byId("top").replaceChildren(...listed.map((layer) => {
       const a = layer.allocation, tr = element("tr"), category = element("td", "category");
       category.append(dot(categories[layer.category]), categories[layer.category]);
       const stack = a[5] >= 0 ? data.stacks[a[5]] : [];
       const place = element("td", "place", stack.length ? text(stack[0]) : "");
-      place.title = stack.map(text).join("\n");
       tr.append(element("td", "number", formatBytes(a[2])), category, element("td", "name", text(a[4])), place, element("td", "lives", lives(a)));
       tr.addEventListener("mouseenter", () => { marked = a; draw(); });
       tr.addEventListener("mouseleave", () => { marked = null; draw(); });
-      return tr;
-    }));
+      if (!stack.length) return tr;
+      // The whole stack opens below the row.
+      const below = element("tr", "stack"), cell = element("td");
+      cell.colSpan = 5;
+      cell.append(...stack.map((frame) => element("div", "", text(frame))));
+      below.append(cell);
+      below.hidden = true;
+      tr.className = "own";
+      tr.tabIndex = 0;
+      tr.setAttribute("role", "button");
+      tr.setAttribute("aria-expanded", "false");
+      tr.title = "Its whole stack";
+      const toggle = () => { below.hidden = !below.hidden; tr.setAttribute("aria-expanded", !below.hidden); };
+      tr.addEventListener("click", toggle);
+      tr.addEventListener("keydown", (event) => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); toggle(); } });
+      return [tr, below];
+    }).flat());
   };
+  // Allocations by their names, categories and stacks.
+  const holds = (a) => [categories[a[3]], text(a[4]), ...(a[5] >= 0 ? data.stacks[a[5]].map(text) : [])].some((words) => words.toLowerCase().includes(sought));
+  searchable((words) => { sought = words; choose(moment); });
   const fill = () => {
     byId("title").textContent = data.title;
     byId("subtitle").textContent = data.subtitle;

@@ -54,7 +54,10 @@
       const tr = row(number(formatTime(length)), number(formatTime(begin)), kind, element("td", "name", storage >= 0 ? `${text(storage)}, ${formatBytes(bytes)}` : ""), element("td", "name", op >= 0 ? text(op) : "the end"));
       tr.style.cursor = "pointer";
       tr.title = "Show it in the timeline";
-      tr.addEventListener("click", () => { chart.show(begin - 3 * length, begin + 4 * length); byId("over-time").scrollIntoView({ behavior: "smooth" }); });
+      tr.tabIndex = 0;
+      const reveal = () => { chart.show(begin - 3 * length, begin + 4 * length); byId("over-time").scrollIntoView({ behavior: "smooth" }); };
+      tr.addEventListener("click", reveal);
+      tr.addEventListener("keydown", (event) => { if (event.key === "Enter") reveal(); });
       return tr;
     }));
     byId("no-stalls").hidden = longest.length > 0;
@@ -130,4 +133,5 @@
   }
   if (data.policies) fillPolicies();
   if (data.pareto) fillPoints();
+  searchable();
 }

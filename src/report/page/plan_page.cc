@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "report/about.h"
 #include "report/json/plan.h"
 #include "report/labels.h"
 #include "report/memory_timeline.h"
@@ -211,6 +212,16 @@ Json DataOf(const PlanResult& result) {
   Json data = PlanJson(result);
   data["subtitle"] =
       fmt::format("plan of policy {} for {} on {}", result.policy, FormatBytes(result.budget), result.gpu);
+  About about;
+  AddStepFacts(about, result.model, *result.graph);
+  about.Add("GPU", result.gpu);
+  about.Add("policy", result.policy);
+  about.Add("budget", FormatBytes(result.budget));
+  about.verdict = result.feasible() ? Verdict::kGood : Verdict::kBad;
+  about.says = result.feasible() ? fmt::format("Feasible: the peak is {}", FormatBytes(result.planned.plan->peak))
+                                 : fmt::format("Infeasible: the smallest budget found to work is {}",
+                                               FormatBytes(result.minimum.found));
+  data["about"] = AboutJson(about);
   data["failures"] = InfeasibleLines(result);
   data["bounded"] = std::ranges::any_of(result.pareto, [](const auto& point) { return point.lower_bound > 0; });
   data["categories"] = Json::array();
@@ -226,7 +237,7 @@ Json DataOf(const PlanResult& result) {
 std::string PlanPage(const jobs::PlanResult& result) {
   return FillPage({.body = kPlanHtml,
                    .css = std::string(kPageCss) + kPlanCss,
-                   .js = std::string(kWordsJs) + kTimelineJs + kCurveJs + kPlanJs,
+                   .js = std::string(kWordsJs) + kReachJs + kTimelineJs + kCurveJs + kPlanJs,
                    .remark = "Times are predicted by its simulator",
                    .title = result.model + " · plan",
                    .data = DataOf(result)});

@@ -8,7 +8,7 @@
 
 namespace ebbtide::report {
 
-// Fails where the object is not one of ours.
+// Also of a plan file. Fails where the object is not one of ours.
 Result<std::string> ResultPage(const Json& result);
 
 }  // namespace ebbtide::report

@@ -15,19 +15,19 @@ const drawMix = () => {
   const state = states.reduce((a, b) => a + b, 0);
   const heights = live[0].map((_, k) => state + data.memory.height.reduce((sum, values) => sum + values[k], 0));
   byId("plot").style.height = `${400 + tracks}px`;
-  let frame = { width: 1, height: 1, memory: 1, top: 1 };
+  let frame = { width: 1, height: 1, memory: 1, top: 1 }, view = [0, span];
   const inner = () => frame.width - MARGIN.left - MARGIN.right;
-  const x = (ns) => MARGIN.left + ns / span * inner();
+  const x = (ns) => MARGIN.left + (ns - view[0]) / (view[1] - view[0]) * inner();
   const y = (bytes) => frame.memory - bytes / frame.top * (frame.memory - MARGIN.top);
   const trackTop = (i) => frame.memory + 14 + i * TRACK.step;
 
   const drawAxes = (ctx) => {
     byteAxis(ctx, frame.top, 6, y, MARGIN.left, frame.width - MARGIN.right);
-    const rough = span / Math.max(2, inner() / 110), power = 10 ** Math.floor(Math.log10(Math.max(1, rough)));
+    const rough = (view[1] - view[0]) / Math.max(2, inner() / 110), power = 10 ** Math.floor(Math.log10(Math.max(1, rough)));
     const tick = [1, 2, 5, 10].find((n) => n * power >= rough) * power;
     ctx.textAlign = "center";
     ctx.textBaseline = "alphabetic";
-    for (let ns = 0; ns <= span; ns += tick) {
+    for (let ns = Math.ceil(view[0] / tick) * tick; ns <= view[1]; ns += tick) {
       const line = Math.round(x(ns)) + 0.5, label = span >= 1e6 ? `${+(ns / 1e6).toFixed(3)} ms` : `${+(ns / 1e3).toFixed(3)} µs`;
       ctx.strokeStyle = color("grid");
       ctx.beginPath(); ctx.moveTo(line, MARGIN.top); ctx.lineTo(line, frame.height - MARGIN.bottom + 4); ctx.stroke();
@@ -36,7 +36,7 @@ const drawMix = () => {
     }
   };
   const drawMemory = (ctx) => {
-    const width = inner() / samples, level = new Float64Array(samples);
+    const left = x(0), width = (x(span) - left) / samples, level = new Float64Array(samples);
     // What stays lies below, then what each has in its lane.
     let base = 0;
     states.forEach((bytes, i) => {
@@ -50,13 +50,13 @@ const drawMix = () => {
     live.forEach((values, i) => {
       ctx.fillStyle = color(jobColor(i));
       ctx.beginPath();
-      ctx.moveTo(MARGIN.left, y(level[0]));
+      ctx.moveTo(left, y(level[0]));
       for (let k = 0; k < samples; ++k) {
         const top = y(level[k] + values[k]);
-        ctx.lineTo(MARGIN.left + k * width, top); ctx.lineTo(MARGIN.left + (k + 1) * width, top);
+        ctx.lineTo(left + k * width, top); ctx.lineTo(left + (k + 1) * width, top);
       }
       for (let k = samples - 1; k >= 0; --k) {
-        ctx.lineTo(MARGIN.left + (k + 1) * width, y(level[k])); ctx.lineTo(MARGIN.left + k * width, y(level[k]));
+        ctx.lineTo(left + (k + 1) * width, y(level[k])); ctx.lineTo(left + k * width, y(level[k]));
         level[k] += values[k];
       }
       ctx.fill();
@@ -64,7 +64,7 @@ const drawMix = () => {
     ctx.strokeStyle = color("reserved");
     ctx.lineWidth = 1.1;
     ctx.beginPath();
-    heights.forEach((bytes, k) => { ctx.lineTo(MARGIN.left + k * width, y(bytes)); ctx.lineTo(MARGIN.left + (k + 1) * width, y(bytes)); });
+    heights.forEach((bytes, k) => { ctx.lineTo(left + k * width, y(bytes)); ctx.lineTo(left + (k + 1) * width, y(bytes)); });
     ctx.stroke();
     ctx.lineWidth = 1;
     const line = Math.round(y(data.capacity_bytes)) + 0.5;
@@ -85,6 +85,7 @@ const drawMix = () => {
     });
     for (const [job, group, begin, end] of data.runs) {
       const left = Math.max(x(begin), MARGIN.left), right = Math.min(x(end), frame.width - MARGIN.right), top = trackTop(job);
+      if (right <= left) continue;
       const phase = data.jobs[job].groups[group].phase;
       ctx.fillStyle = color(jobColor(job));
       ctx.globalAlpha = OPACITY[phase];
@@ -140,16 +141,21 @@ const drawMix = () => {
     return [head, element("div", "", `${formatTime(run[3] - run[2])} here, ${formatTime(group.time_ns)} alone`),
       element("div", "", `up to ${formatBytes(group.peak_bytes)} of the lane, ${formatBytes(group.after_bytes)} after it`)];
   };
-  canvas.addEventListener("mousemove", (event) => {
-    const box = canvas.getBoundingClientRect(), px = event.clientX - box.left, py = event.clientY - box.top;
+  const hover = (px, py, clientX, clientY) => {
     if (px < MARGIN.left || px > frame.width - MARGIN.right) { tooltip.hidden = cursor.hidden = true; return; }
     Object.assign(cursor.style, { left: `${px}px`, height: `${frame.height - MARGIN.bottom}px` });
     cursor.hidden = false;
-    const ns = (px - MARGIN.left) / inner() * span, track = Math.floor((py - trackTop(0)) / TRACK.step);
+    const ns = view[0] + (px - MARGIN.left) / inner() * (view[1] - view[0]), track = Math.floor((py - trackTop(0)) / TRACK.step);
     const onTrack = track >= 0 && track < data.jobs.length;
-    showTooltip(onTrack ? aboutRun(track, ns) : aboutMemory(ns), event.clientX, event.clientY);
+    showTooltip(onTrack ? aboutRun(track, ns) : aboutMemory(ns), clientX, clientY);
+  };
+  canvas.addEventListener("mousemove", (event) => {
+    const box = canvas.getBoundingClientRect();
+    hover(event.clientX - box.left, event.clientY - box.top, event.clientX, event.clientY);
   });
-  canvas.addEventListener("mouseleave", () => { tooltip.hidden = cursor.hidden = true; });
+  const leave = () => { tooltip.hidden = cursor.hidden = true; };
+  canvas.addEventListener("mouseleave", leave);
+  navigable(canvas, { whole: span, least: span / 1e4, margin: MARGIN, view: () => view, show: (from, to) => { view = [from, to]; draw(); }, hover, leave });
   new ResizeObserver(draw).observe(canvas);
   return draw;
 };
@@ -235,3 +241,4 @@ if (data.fits) {
 fillJobs();
 fillCuts();
 if (data.baselines) fillBaselines();
+searchable();

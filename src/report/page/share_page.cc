@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "report/about.h"
 #include "report/json/share.h"
 #include "report/page/page.h"
 #include "report/page/texts.h"
@@ -37,6 +38,18 @@ Json DataOf(const jobs::ShareResult& result) {
   for (const share::Job& job : mix.jobs)
     names.push_back(fmt::format("{}:{}", job.training->model, job.training->batch));
   data["title"] = fmt::format("{}", fmt::join(names, " + "));
+  About about;
+  for (const share::Job& job : mix.jobs) {
+    const auto optimizer = job.training->graph.meta.find("optimizer");
+    about.Add("training", fmt::format("{}, batch {}, {}{}{}", job.training->model, job.training->batch,
+                                      DtypeText(job.training->graph),
+                                      optimizer == job.training->graph.meta.end() ? "" : ", optimizer ",
+                                      optimizer == job.training->graph.meta.end() ? "" : optimizer->second));
+  }
+  about.Add("GPU", fmt::format("{}, {}", result.gpu, FormatBytes(mix.capacity)));
+  about.verdict = mix.fits ? Verdict::kGood : Verdict::kBad;
+  about.says = mix.fits ? fmt::format("Fits: the peak is {}", FormatBytes(mix.peak)) : "Does not fit";
+  data["about"] = AboutJson(about);
   for (std::size_t i = 0; i < mix.jobs.size(); ++i) {
     for (std::size_t g = 0; g < mix.jobs[i].cut.groups.size(); ++g) {
       data["jobs"][i]["groups"][g]["phase"] = PhaseOf(mix.jobs[i], mix.jobs[i].cut.groups[g]);
@@ -61,7 +74,7 @@ Json DataOf(const jobs::ShareResult& result) {
 std::string SharePage(const jobs::ShareResult& result) {
   return FillPage({.body = kShareHtml,
                    .css = std::string(kPageCss) + kShareCss,
-                   .js = std::string(kWordsJs) + kShareJs,
+                   .js = std::string(kWordsJs) + kReachJs + kShareJs,
                    .remark = "Times are predicted by its simulator",
                    .title = "Sharing " + result.gpu,
                    .data = DataOf(result)});

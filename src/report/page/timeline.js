@@ -256,6 +256,13 @@ const drawPlan = () => {
     const box = canvas.getBoundingClientRect();
     return [event.clientX - box.left, event.clientY - box.top];
   };
+  const hover = (px, py, clientX, clientY) => {
+    if (px < MARGIN.left || px > frame.width - MARGIN.right) { hideHover(); return; }
+    Object.assign(cursor.style, { left: `${px}px`, height: `${frame.height - MARGIN.bottom}px` });
+    cursor.hidden = false;
+    const t = [0, 1, 2].find((k) => py >= trackTop(k) - 4 && py <= trackTop(k) + TRACK.height + 4);
+    showTooltip(t === undefined ? aboutMemory(timeAt(px)) : aboutTrack(t, timeAt(px)), clientX, clientY);
+  };
   canvas.addEventListener("mousemove", (event) => {
     const [px, py] = inside(event);
     if (dragFrom !== null) {
@@ -263,11 +270,7 @@ const drawPlan = () => {
       Object.assign(selection.style, { left: `${left}px`, width: `${right - left}px`, height: `${frame.height - MARGIN.bottom}px` });
       selection.hidden = right - left < 4;
     }
-    if (px < MARGIN.left || px > frame.width - MARGIN.right) { hideHover(); return; }
-    Object.assign(cursor.style, { left: `${px}px`, height: `${frame.height - MARGIN.bottom}px` });
-    cursor.hidden = false;
-    const t = [0, 1, 2].find((k) => py >= trackTop(k) - 4 && py <= trackTop(k) + TRACK.height + 4);
-    showTooltip(t === undefined ? aboutMemory(timeAt(px)) : aboutTrack(t, timeAt(px)), event.clientX, event.clientY);
+    hover(px, py, event.clientX, event.clientY);
   });
   canvas.addEventListener("mouseleave", hideHover);
   canvas.addEventListener("mousedown", (event) => { dragFrom = inside(event)[0]; });
@@ -294,6 +297,7 @@ const drawPlan = () => {
   byId("earlier").addEventListener("click", () => move(-0.5, 1));
   byId("later").addEventListener("click", () => move(0.5, 1));
   byId("wider").addEventListener("click", () => move(0, 2));
+  navigable(canvas, { whole, least: 100, margin: MARGIN, view: () => view, show, hover, leave: hideHover });
 
   const legendOf = (id) => (node, label) => { const entry = element("span"); entry.append(node, label); byId(id).append(entry); };
   const line = element("i", "dash"), memoryLegend = legendOf("memory-legend"), legend = legendOf("stream-legend");

@@ -75,4 +75,11 @@ const onTheme = (draw) => {
     draw();
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+  // Paper is light.
+  let before;
+  window.addEventListener("beforeprint", () => { before = document.documentElement.dataset.theme; document.documentElement.dataset.theme = "light"; draw(); });
+  window.addEventListener("afterprint", () => {
+    if (before) document.documentElement.dataset.theme = before; else delete document.documentElement.dataset.theme;
+    draw();
+  });
 };

@@ -187,7 +187,7 @@ std::string OverTime(const jobs::EstimateResult& prediction, const Terminal& ter
 
 std::string Largest(const jobs::EstimateResult& prediction, const Terminal& terminal) {
   Table table({{.title = "largest at the peak", .shrinks = true},
-               {.title = "shape", .shrinks = true},
+               {.title = "shape"},
                {.title = "category"},
                {.title = "size", .align = Align::kRight}});
   for (const jobs::TensorAtPeak& tensor :

@@ -29,7 +29,7 @@ std::string FitText(const jobs::FitResult& fit, const Terminal& terminal) {
   if (fit.batch) {
     out += fmt::format("batch size {}: {}\n\n", WithSeparators(*fit.batch), SmallestText(fit));
   }
-  std::vector<Column> columns = {{.title = "gpu", .shrinks = true},
+  std::vector<Column> columns = {{.title = "gpu"},
                                  {.title = "memory", .align = Align::kRight},
                                  {.title = "safe batch", .align = Align::kRight},
                                  {.title = "limit", .align = Align::kRight}};

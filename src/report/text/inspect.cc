@@ -167,7 +167,7 @@ std::string Kinds(const jobs::InspectResult& inspection, const Terminal& termina
 
 std::string Largest(const jobs::InspectResult& inspection, const Terminal& terminal) {
   Table table({{.title = "largest tensors", .shrinks = true},
-               {.title = "shape", .shrinks = true},
+               {.title = "shape"},
                {.title = "dtype"},
                {.title = "kind"},
                {.title = "size", .align = Align::kRight}});

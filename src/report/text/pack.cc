@@ -20,7 +20,7 @@ std::string Over(Bytes bytes, Bytes base) {
 
 std::string PackText(const jobs::PackResult& result, const Terminal& terminal) {
   const pack::Packing& packing = result.packing;
-  Table table({{.title = ""}, {.title = "", .shrinks = true}});
+  Table table({{.title = ""}, {.title = "", .wraps = true}});
   table.Add({"items", WithSeparators(static_cast<std::int64_t>(result.instance.items.size()))});
   table.Add({"live peak", Exactly(packing.lower_bound)});
   table.Add({"height", Exactly(packing.height) + Over(packing.height, packing.lower_bound)});

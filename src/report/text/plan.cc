@@ -46,7 +46,7 @@ void AddHandling(const PlanResult& result, Table& table) {
 
 std::string Figures(const PlanResult& result, const Terminal& terminal) {
   const plan::Plan& plan = *result.planned.plan;
-  Table table({{"", Align::kLeft}, {"", Align::kRight}, {"", Align::kLeft, true}});
+  Table table({{"", Align::kLeft}, {"", Align::kRight}, {.title = "", .wraps = true}});
   table.Add({"peak", FormatBytes(plan.peak), Percent(Ratio(plan.peak, result.plain_peak)) + " of plain"});
   table.Add({"iteration", FormatTime(plan.time), FormatSlowdown(plan.time, result.plain_time) + " of plain"});
   if (result.lower_bound > 0) {

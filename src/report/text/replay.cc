@@ -38,7 +38,7 @@ std::string Title(const ReplayResult& result, const Terminal& terminal) {
 std::string Figures(const ReplayResult& result, const Terminal& terminal) {
   const trace::Replayed& replayed = result.replayed;
   const alloc::Usage& usage = replayed.usage;
-  Table table({{.title = ""}, {.title = "", .shrinks = true}});
+  Table table({{.title = ""}, {.title = "", .wraps = true}});
   table.Add({"events", WithSeparators(static_cast<std::int64_t>(result.trace.events.size()))});
   table.Add({"peak requested", Exactly(replayed.requested_peak)});
   table.Add({"peak allocated", Exactly(usage.allocated_peak)});

@@ -26,7 +26,7 @@ std::string NameOf(const share::Job& job) { return fmt::format("{}:{}", job.trai
 std::string Figures(const jobs::ShareResult& result, const Terminal& terminal) {
   const share::Mix& mix = result.mix;
   const share::Together& together = mix.together;
-  Table table({{"", Align::kLeft}, {"", Align::kRight}, {"", Align::kLeft, true}});
+  Table table({{"", Align::kLeft}, {"", Align::kRight}, {.title = "", .wraps = true}});
   table.Add(
       {"peak", FormatBytes(mix.peak), Percent(Ratio(mix.peak, mix.capacity)) + " of " + FormatBytes(mix.capacity)});
   table.Add({"a round, one iteration of each", FormatTime(together.round),
@@ -87,7 +87,7 @@ std::string Compared(const jobs::ShareResult& result, const Terminal& terminal) 
                {"round", Align::kRight},
                {"this is", Align::kRight},
                {"memory", Align::kRight},
-               {"", Align::kLeft, true}});
+               {.title = "", .wraps = true}});
   if (mix.fits) table.Add({"ebbtide", FormatTime(mix.together.round), "", FormatBytes(mix.peak), ""});
   for (const share::BaselineResult& baseline : result.compared) {
     const bool both = baseline.fits && mix.fits;

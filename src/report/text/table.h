@@ -13,7 +13,8 @@ enum class Align { kLeft, kRight };
 struct Column {
   std::string title;
   Align align = Align::kLeft;
-  bool shrinks = false;  // its cells may be shortened to fit the terminal; columns that do not keep their cells whole
+  bool shrinks = false;  // its cells are names, of which a part may be left out to fit the terminal
+  bool wraps = false;    // its cells are words and numbers, which may go on in the next line
 };
 
 class Table {
@@ -24,11 +25,14 @@ class Table {
   void Add(std::vector<std::string> cells);
   bool empty() const { return rows_.empty(); }
 
-  // Lines that each end in '\n', the titles first unless all are empty; `indent` spaces in front of each.
+  // Lines that each end in '\n', the titles first unless all are empty; `indent` spaces in front of each. No number is
+  // ever cut: where a table is too wide for the terminal although all names are short, each row becomes a paragraph,
+  // its first cell and then the others with their titles.
   std::string Render(const Terminal& terminal, int indent = 0) const;
 
  private:
   std::vector<int> Widths(int available) const;
+  std::string RenderParagraphs(const Terminal& terminal, int indent) const;
 
   std::vector<Column> columns_;
   std::vector<std::vector<std::string>> rows_;

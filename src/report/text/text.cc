@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <utility>
 
 namespace ebbtide::report {
 namespace {
@@ -43,6 +44,27 @@ std::size_t PrintableSequence(std::string_view text) {
   return length;
 }
 
+constexpr int kLeastName = 4;  // columns for what stands around a line number
+
+bool IsDigit(char c) { return c >= '0' && c <= '9'; }
+
+// Where ":1234" of "train.py:1234 in forward" is, by bytes: the first such, half-open. Empty: there is none.
+std::pair<std::size_t, std::size_t> LineNumberIn(std::string_view text) {
+  for (std::size_t at = text.find(':'); at != std::string_view::npos; at = text.find(':', at + 1)) {
+    std::size_t end = at + 1;
+    while (end < text.size() && IsDigit(text[end])) ++end;
+    if (at > 0 && end > at + 1 && (end == text.size() || text[end] == ' ' || text[end] == ',')) return {at, end};
+  }
+  return {0, 0};
+}
+
+// Bytes of the escape sequence that `text` begins with; 0: it begins with none.
+std::size_t EscapeSequence(std::string_view text) {
+  if (!text.starts_with("\x1b[")) return 0;
+  const std::size_t end = text.find_first_not_of("0123456789;", 2);
+  return end == std::string_view::npos ? text.size() : end + 1;
+}
+
 // The byte at which the column `column` starts.
 std::size_t ByteOfColumn(std::string_view text, int column) {
   std::size_t at = 0;
@@ -76,6 +98,15 @@ std::string Printable(std::string_view text) {
 std::string Shorten(std::string_view text, int columns, bool unicode) {
   const int width = Columns(text);
   if (width <= columns) return std::string(text);
+  if (const auto [colon, end] = LineNumberIn(text); colon < end) {
+    const std::string_view number = text.substr(colon, end - colon), behind = text.substr(end);
+    const int room = columns - Columns(number);
+    if (room >= kLeastName) {
+      const int tail = std::min(Columns(behind), room / 2);
+      const std::string last = Shorten(behind, tail, unicode);
+      return Shorten(text.substr(0, colon), room - Columns(last), unicode) + std::string(number) + last;
+    }
+  }
   const std::string_view mark = unicode ? "…" : "~";
   if (columns <= 1) return columns == 1 ? std::string(mark) : std::string();
   const int tail = columns / 2;
@@ -110,6 +141,57 @@ std::vector<std::string> Wrap(std::string_view text, int columns) {
     begin = end + 1;
   }
   return lines;
+}
+
+namespace {
+
+// The line in parts of at most `columns`, broken at spaces; escape sequences take no column.
+std::string Broken(std::string_view line, int columns) {
+  const std::size_t gap = line.find("  ", line.find_first_not_of(' '));
+  const std::size_t column =
+      gap == std::string_view::npos ? 2 : std::min(line.find_first_not_of(' ', gap), line.size());
+  const std::string indent(static_cast<int>(column) <= columns / 2 ? column : 2, ' ');
+  std::string out;
+  int used = 0;           // columns of the part that is being written
+  std::size_t space = 0;  // behind the last space of it, in `out`; 0: it has none
+  int used_at_space = 0;
+  for (std::size_t at = 0; at < line.size();) {
+    if (const std::size_t escape = EscapeSequence(line.substr(at)); escape > 0) {
+      out += line.substr(at, escape);
+      at += escape;
+      continue;
+    }
+    if (!Continues(line[at])) {
+      if (used == columns && space > 0) {
+        out.erase(space - 1, 1);  // the space itself
+        out.insert(space - 1, "\n" + indent);
+        used += static_cast<int>(indent.size()) - used_at_space;
+        space = 0;
+      }
+      ++used;
+    }
+    out += line[at];
+    if (line[at] == ' ' && used > static_cast<int>(indent.size()) + 1) {
+      space = out.size();
+      used_at_space = used;
+    }
+    ++at;
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string FitLines(std::string_view text, int columns) {
+  std::string out;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view line = text.substr(0, end);
+    out += Columns(line) <= columns ? std::string(line) : Broken(line, columns);
+    if (end < text.size()) out += '\n';
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return out;
 }
 
 std::string WithSeparators(std::int64_t number) {

@@ -15,7 +15,8 @@ int Columns(std::string_view text);
 // name can neither move the cursor nor break a line.
 std::string Printable(std::string_view text);
 
-// At most `columns` wide; what does not fit is cut from the middle, since names differ at both ends.
+// At most `columns` wide; what does not fit is cut from the middle, since names differ at both ends. A line number, as
+// that of "train.py:31 in forward", stays whole where there is any room beside it.
 std::string Shorten(std::string_view text, int columns, bool unicode);
 
 // Filled up with spaces to `columns`.
@@ -24,6 +25,10 @@ std::string PadRight(std::string_view text, int columns);
 
 // Lines of at most `columns`, broken at spaces; a longer word has a line of its own. At least one line.
 std::vector<std::string> Wrap(std::string_view text, int columns);
+
+// The text with every line that is wider than `columns` broken at spaces, and continued below its second column where
+// it has one ("label  text"). A word that is wider by itself stays whole. Escape sequences of colours take no room.
+std::string FitLines(std::string_view text, int columns);
 
 // "25,557,032".
 std::string WithSeparators(std::int64_t number);

@@ -23,7 +23,7 @@ void FillState(PreparedStep& step) {
 tl::expected<IdVector<OpId, std::vector<Nanos>>, Failure> TimesOf(StepExecution& execution,
                                                                   const OpMeasurementOptions& options) {
   PreparedStep& step = execution.step();
-  StepCall call{.interrupted = options.interrupted};
+  StepCall call{.interrupted = options.interrupted, .made_up = true};
   for (const Scalar& scalar : step.graph().scalars) call.scalars.push_back(scalar.value);
   IdVector<OpId, std::vector<Nanos>> times(step.graph().ops.size());
   for (int i = 0; i <= options.runs; ++i) {

@@ -56,7 +56,7 @@ RunStatus StepExecution::MoveIn(const StepCall& call) {
 RunStatus StepExecution::Walk(const StepCall& call, StepId from, StepId to) {
   for (const StepId k : Ids(from, to)) {
     const Instruction& instruction = step_.program().instructions[k];
-    if (!instruction.in_update && call.interrupted && call.interrupted())
+    if ((!instruction.in_update || call.made_up) && call.interrupted && call.interrupted())
       return Failed(Failure::Kind::kInterrupted, "interrupted");
     EBB_RUN(PassBoundary(k, instruction));
     if (instruction.op.valid()) EBB_RUN(RunStep(k, instruction, call));

@@ -26,6 +26,7 @@ struct StepCall {
   // Where storages lie that are outside the pool: all that the ops of this call need, until it returns.
   std::vector<std::pair<StorageId, std::byte*>> outside = {};
   std::function<bool()> interrupted = {};  // asked now and then until the update begins; may be empty
+  bool made_up = false;                    // state means nothing: `interrupted` is asked within the update too
   Turns* turns = nullptr;                  // of a pool that is shared
 };
 

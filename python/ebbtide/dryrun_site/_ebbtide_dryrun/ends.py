@@ -3,6 +3,7 @@
 import atexit
 import os
 import signal
+import sys
 import threading
 import time
 
@@ -24,6 +25,18 @@ def call_at_the_end(finish, reset):
             exit_at_once(status)
 
     os._exit = _exit
+    _leave_out_interrupts()
+
+
+def _leave_out_interrupts():
+    """A program that Ctrl-C ends, and that has nothing to say about it, ends without a traceback; the report says the rest."""
+    before = sys.excepthook
+
+    def hook(kind, error, trace):
+        if not (issubclass(kind, KeyboardInterrupt) and before is sys.__excepthook__):
+            before(kind, error, trace)
+
+    sys.excepthook = hook
 
 
 def _let_autograd_end():
