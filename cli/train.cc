@@ -13,6 +13,7 @@
 #include "cli/python.h"
 #include "cli/verb.h"
 #include "jobs/plan.h"
+#include "model/script.h"
 #include "model/source.h"
 
 namespace ebbtide::cli {
@@ -29,6 +30,7 @@ struct TrainFlags {
 };
 
 Status CheckModel(const ModelFlags& flags) {
+  EBB_RETURN_IF_ERROR(model::CheckFunctionNamed(flags.model));
   if (flags.model.empty()) return Fail("expected a MODEL (see ebbtide models) or a SCRIPT.py:function");
   if (model::SourceOf(flags.model) == model::ModelSource::kScript) return {};
   EBB_RETURN_IF_ERROR(CheckBuiltIn(flags.model, "a SCRIPT.py:function or a built-in model"));

@@ -107,7 +107,7 @@ std::string FormatCount(double count) {
 
 Result<Bytes> ParseBytes(std::string_view text) {
   const auto fail = [text] {
-    return Fail("'{}': expected a size such as 8GiB, 8G, 1.5GiB, 512 MiB, 12GB or 1024 (bytes)", text);
+    return Fail("'{}': expected a size such as 8GiB, 1.5GiB, 512 MiB, 12GB or 1024 (bytes)", text);
   };
   std::string_view rest = text;
   SkipSpaces(rest);

@@ -81,8 +81,7 @@ TEST(ParseBytes, FractionsRoundDown) {
 }
 
 TEST(ParseBytes, SaysWhatWasExpected) {
-  for (const char* text :
-       {"", " ", "GiB", "-1GiB", "8G", "8 GiB x", "1.GiB", ".5GiB", "1e9", "0x10", "8GiBB", "1,5GiB"}) {
+  for (const char* text : {"", " ", "GiB", "-1GiB", "8 GiB x", "1.GiB", ".5GiB", "1e9", "0x10", "8GiBB", "1,5GiB"}) {
     const Result<Bytes> bytes = ParseBytes(text);
     ASSERT_FALSE(bytes) << text;
     EXPECT_EQ(bytes.error().message,
