@@ -1,6 +1,7 @@
 // Evaluates the trees of workspace_trees.h for convolutions, and the closed formulas for all else.
 #include "device/workspace_rules.h"
 
+#include <algorithm>
 #include <span>
 
 #include "device/workspace_trees.h"
@@ -119,6 +120,23 @@ std::vector<ConvolutionEngine> ConvolutionEngines(const ConvolutionProblem& prob
     engines.push_back({.name = "implicit_precomputed_gemm", .workspace = offsets});
   engines.push_back({.name = "implicit_gemm"});
   return engines;
+}
+
+std::vector<Bytes> SearchedWorkspaces(const ConvolutionProblem& problem, const DeviceProfile& profile) {
+  std::vector<Bytes> workspaces;
+  const auto add = [&](Bytes bytes) {
+    if (bytes > 0) workspaces.push_back(bytes);
+  };
+  for (const ConvolutionEngine& engine : ConvolutionEngines(problem, profile)) add(engine.workspace);
+  const bool rounds = IsHalf(problem.type) || (problem.type == ConvolutionType::kFloat32 && problem.allows_tf32);
+  const bool is_plain = problem.groups == 1 && !problem.is_channels_last;
+  if (is_plain && rounds && HasTensorCores(problem.type, profile)) add(CopiedBytes(problem, {1, 1, 1}));
+  if (is_plain && problem.pass == ConvolutionPass::kForward) {
+    const Bytes patch = SaturatingMul(problem.in_channels * ItemSize(problem.type), Product(problem.filter));
+    add(SaturatingMul(patch, SaturatingMul(problem.batch, Product(problem.output))));
+  }
+  std::ranges::sort(workspaces);
+  return workspaces;
 }
 
 Bytes ConvolutionWorkspace(const ConvolutionProblem& problem, const DeviceProfile& profile) {

@@ -47,6 +47,11 @@ std::vector<ConvolutionEngine> ConvolutionEngines(const ConvolutionProblem& prob
 // The workspace of the first of these engines, which a framework that does not benchmark takes.
 Bytes ConvolutionWorkspace(const ConvolutionProblem& problem, const DeviceProfile& profile);
 
+// The workspaces, largest last, of all the ways in which cuDNN can compute it: what a framework asks for, one after the
+// other, that tries them out. Beside the engines above, forward also has the product of the filters with the image
+// written out patch by patch.
+std::vector<Bytes> SearchedWorkspaces(const ConvolutionProblem& problem, const DeviceProfile& profile);
+
 // What batch norm takes: space for partial sums during a pass, and what it keeps from forward to backward.
 struct BatchNormProblem {
   ConvolutionType type = ConvolutionType::kFloat32;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "device/context_range.h"
 #include "device/runtime.h"
 #include "estimate/mxnet_plan.h"
 #include "estimate/mxnet_training.h"
@@ -34,6 +35,7 @@ class Meter : public Sink {
     now_.op = request.op;
     if (request.bytes > 0) {
       const std::optional<alloc::Block> block = allocator_->Allocate(request.bytes, alloc::StreamId(0));
+      ran_out_ = ran_out_ || !block;
       if (!block) return false;
       entry = {block->id, block->bytes, request.bytes, request.category};
       if (IsPassing(request.category)) largest_passing_block_ = std::max(largest_passing_block_, block->bytes);
@@ -56,11 +58,31 @@ class Meter : public Sink {
     Tick();
   }
 
+  void Try(Bytes bytes, OpId op, From from) override {
+    now_.op = op;
+    Entry entry = {.block = {}, .bytes = bytes, .requested = bytes, .category = Category::kWorkspace};
+    if (from == From::kDevice) {
+      if (!device_.Take(bytes)) return;
+      Count(entry, 1);
+      NotePeaks(bytes);
+      device_.Give(bytes);
+    } else {
+      const std::optional<alloc::Block> block = allocator_->Allocate(bytes, alloc::StreamId(0));
+      if (!block) return;
+      entry.bytes = block->bytes;
+      Count(entry, 1);
+      NotePeaks();
+      allocator_->Free(block->id);
+    }
+    Tick();
+    Count(entry, -1);
+  }
+
   Estimate Finish() {
     Estimate result;
     const alloc::Usage& usage = allocator_->usage();
-    result.peak_reserved = usage.reserved_peak;
-    result.peak_allocated = usage.allocated_peak;
+    result.peak_reserved = std::max(usage.reserved_peak, peak_reserved_);
+    result.peak_allocated = std::max(usage.allocated_peak, peak_allocated_);
     result.largest_passing_block = largest_passing_block_;
     result.device_allocations = usage.device_allocations;
     result.at_peak = at_peak_;
@@ -72,7 +94,7 @@ class Meter : public Sink {
     return result;
   }
 
-  bool ran_out() const { return allocator_->usage().out_of_memory > 0; }
+  bool ran_out() const { return ran_out_; }
 
  private:
   struct Entry {
@@ -87,8 +109,9 @@ class Meter : public Sink {
     allocated_ += sign * entry.bytes;
   }
 
-  void NotePeaks() {
-    const Bytes reserved = allocator_->usage().reserved;
+  // `beside`: taken past the allocator.
+  void NotePeaks(Bytes beside = 0) {
+    const Bytes reserved = allocator_->usage().reserved + beside;
     now_.cached = reserved - allocated_;
     if (reserved > peak_reserved_) {
       peak_reserved_ = reserved;
@@ -114,6 +137,7 @@ class Meter : public Sink {
   alloc::Streams streams_;
   std::unique_ptr<alloc::Allocator> allocator_;
   const bool keeps_timeline_;
+  bool ran_out_ = false;
   std::vector<Entry> entries_;
   Moment now_, at_peak_, at_allocated_peak_;
   Bytes allocated_ = 0, peak_reserved_ = 0, peak_allocated_ = 0, largest_passing_block_ = 0;
@@ -149,6 +173,7 @@ Estimate EstimateTraining(const TrainingGraph& graph, const Options& options) {
   }
   result.fits = fits;
   result.context = options.gpu.context;
+  result.context_margin = ContextRangeOf(options.gpu).most - options.gpu.context;
   result.loaded_code = kLoadedCode;
   result.capacity = options.gpu.memory;
   return result;

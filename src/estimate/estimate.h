@@ -56,9 +56,10 @@ struct Estimate {
   // Where the job does not fit, these are what it would take of a device that is large enough.
   Bytes peak_reserved = 0, peak_allocated = 0;
   Bytes context = 0;
-  Bytes loaded_code = 0;  // kernels and library handles
-  Bytes capacity = 0;     // of the device
-  Moment at_peak;         // the first time that so much was reserved
+  Bytes context_margin = 0;  // by how much more a context may take, where none was measured on the GPU
+  Bytes loaded_code = 0;     // kernels and library handles
+  Bytes capacity = 0;        // of the device
+  Moment at_peak;            // the first time that so much was reserved
   Moment at_allocated_peak;
   Bytes largest_passing_block = 0;  // of those that no parameter, buffer, gradient, state or input lies in
   std::int64_t device_allocations = 0;

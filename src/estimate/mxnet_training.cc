@@ -6,7 +6,7 @@
 
 #include "device/workspace_rules.h"
 #include "estimate/mxnet_plan.h"
-#include "estimate/scratch.h"
+#include "estimate/scratch_rules.h"
 #include "graph/arguments.h"
 
 namespace ebbtide::estimate {
@@ -103,6 +103,7 @@ class Binding {
 
   // Temporary space grows with the ops of the first step: what was too small goes back to the device at once.
   bool FirstStep() {
+    SearchAlgorithms();
     const Bytes space = MxnetTemporarySpace(graph_, gpu_);
     if (space > 0 && !Ask(space, Category::kWorkspace, {})) return false;
     for (std::size_t i = 0; i < graph_.ops.size(); ++i) {
@@ -115,6 +116,30 @@ class Binding {
       if (!Ask(graph_.storages[i].bytes, Category::kOptimizerState, StorageId(i))) return false;
     }
     return true;
+  }
+
+  // A convolution's first call has cuDNN try out all its ways, forward and backward, each on tensors of cuDNN's own,
+  // which it takes from the device. Ways that need more than the op's limit are tried, too, if there is room, for some
+  // milliseconds; as MXNet does not use them, they are not counted.
+  void SearchAlgorithms() {
+    for (std::size_t i = 0; i < graph_.ops.size(); ++i) {
+      const Op& op = graph_.ops[i];
+      auto problem = ForwardConvolutionOf(graph_, op, gpu_);
+      if (!problem) continue;
+      const std::int64_t* limit = ArgumentAs<std::int64_t>(op, "workspace_limit_mib");
+      Bytes most = 0;
+      for (const ConvolutionPass pass :
+           {ConvolutionPass::kForward, ConvolutionPass::kDataGradient, ConvolutionPass::kFilterGradient}) {
+        problem->pass = pass;
+        for (const Bytes workspace : SearchedWorkspaces(*problem, gpu_)) {
+          if (limit == nullptr || workspace / kMiB < *limit) most = std::max(most, workspace);
+        }
+      }
+      Bytes tensors = 0;
+      for (const char* name : {"input", "weight"}) tensors += SizeOf(graph_.tensor(TensorArgument(op, name)));
+      tensors += SizeOf(graph_.tensor(op.outputs.front()));
+      sink_.Try(tensors + most, OpId(i), Sink::From::kDevice);
+    }
   }
 
   const TrainingGraph& graph_;

@@ -67,6 +67,7 @@ Bytes ShareOf(double share, Bytes bytes) { return static_cast<Bytes>(share * sta
 
 SafeFigure SafeTotal(const Estimate& estimate, const TrainingGraph& graph, const SafetyRule& rule) {
   SafeFigure safe;
+  safe.context_margin = estimate.context_margin;
   const Bytes layout =
       ShareOf(rule.share, estimate.total()) + (rule.one_more_block ? estimate.largest_passing_block : 0);
   safe.layout_margin = layout + rule.code;
@@ -75,7 +76,7 @@ SafeFigure SafeTotal(const Estimate& estimate, const TrainingGraph& graph, const
     const Bytes varying = ShareOf(rule.varying_share, std::max<Bytes>(estimate.peak_reserved - SteadyBytes(graph), 0));
     safe.varying_margin = std::max<Bytes>(varying - layout, 0);
   }
-  safe.bytes = estimate.total() + safe.layout_margin + safe.varying_margin;
+  safe.bytes = estimate.total() + safe.layout_margin + safe.varying_margin + safe.context_margin;
   safe.probability = rule.probability;
   return safe;
 }

@@ -81,6 +81,14 @@ Dims AllButChannels(std::size_t rank) {
 
 }  // namespace
 
+std::optional<ConvolutionProblem> ForwardConvolutionOf(const TrainingGraph& graph, const Op& op,
+                                                       const DeviceProfile& gpu) {
+  if (op.kind != "convolution" || op.outputs.empty()) return std::nullopt;
+  const auto convolution = ConvolutionOf({graph, op, gpu}, &graph.tensor(op.outputs.front()));
+  if (!convolution) return std::nullopt;
+  return convolution->problem;
+}
+
 void ConvolutionScratch(const ScratchQuery& query, ScratchList& scratch) {
   const auto convolution = ConvolutionOf(query, &query.graph.tensor(query.op.outputs.front()));
   if (!convolution) return;

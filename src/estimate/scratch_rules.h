@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
+#include "device/workspace_rules.h"
 #include "estimate/scratch.h"
 
 namespace ebbtide::estimate {
@@ -59,6 +61,9 @@ using ScratchRule = void (*)(const ScratchQuery& query, ScratchList& scratch);
 // cuDNN's workspaces and the copies in the layout that it reads (scratch_convolution.cc).
 void ConvolutionScratch(const ScratchQuery& query, ScratchList& scratch);
 void ConvolutionBackwardScratch(const ScratchQuery& query, ScratchList& scratch);
+// Of a "convolution" that cuDNN computes; none of any other op.
+std::optional<ConvolutionProblem> ForwardConvolutionOf(const TrainingGraph& graph, const Op& op,
+                                                       const DeviceProfile& gpu);
 
 // Partial results of reductions that several blocks share (scratch_reduction.cc).
 void ReductionScratch(const ScratchQuery& query, ScratchList& scratch);

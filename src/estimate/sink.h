@@ -39,6 +39,11 @@ class Sink {
   virtual bool Allocate(const Request& request) = 0;
   virtual void Free(RequestId request) = 0;
   virtual void BeginIteration(std::int64_t /*iteration*/) {}
+
+  // Memory that is asked for and given back at once while ways to compute `op` are tried out; that there is none is no
+  // harm. It has no number.
+  enum class From : std::uint8_t { kAllocator, kDevice };  // of the framework, or past it
+  virtual void Try(Bytes /*bytes*/, OpId /*op*/, From /*from*/) {}
 };
 
 }  // namespace ebbtide::estimate

@@ -16,7 +16,18 @@ Bytes SizeOf(const Dims& shape, DType dtype) {
   return SaturatingMul(ElementCount(shape).value_or(kTooLarge), ItemSize(dtype));
 }
 
-void AddConvolution(const TrainingGraph& graph, const Op& op, const DeviceProfile& gpu, std::vector<Bytes>& scratch) {
+// The most that TensorFlow gives to a way of computing a convolution (TF_CUDNN_WORKSPACE_LIMIT_IN_MB).
+constexpr Bytes kWorkspaceLimit = 4 * kGiB;
+
+struct Convolution {
+  ConvolutionProblem problem;
+  Bytes filter = 0;        // in cuDNN's layout
+  Bytes padded_image = 0;  // of one that is padded unevenly
+};
+
+// None: not cuDNN's.
+std::optional<Convolution> ConvolutionOf(const TrainingGraph& graph, const Op& op) {
+  if (!op.kind.starts_with("convolution") || op.outputs.empty()) return std::nullopt;
   const auto list = [&](const char* name) { return ArgumentAs<Dims>(op, name); };
   const Dims *image = list("input_shape"), *result = list("output_shape"), *weight = list("weight_shape"),
              *stride = list("stride"), *before = list("padding"), *dilation = list("dilation");
@@ -26,9 +37,10 @@ void AddConvolution(const TrainingGraph& graph, const Op& op, const DeviceProfil
   const bool is_whole = image && result && weight && stride && before && dilation && groups;
   if (!is_whole || !type || image->size() != 4 || result->size() != 4 || weight->size() != 4 || stride->size() != 2 ||
       before->size() != 2 || dilation->size() != 2)
-    return;
-  if (*groups > 1 && *groups == (*image)[1]) return;  // TensorFlow's own kernels
-  scratch.push_back(SizeOf(*weight, dtype));
+    return std::nullopt;
+  if (*groups > 1 && *groups == (*image)[1]) return std::nullopt;  // TensorFlow's own kernels
+  Convolution out;
+  out.filter = SizeOf(*weight, dtype);
   Dims padded = *image;
   bool is_uneven = false;
   for (std::size_t i = 0; i < 2; ++i) {
@@ -38,8 +50,8 @@ void AddConvolution(const TrainingGraph& graph, const Op& op, const DeviceProfil
     is_uneven = is_uneven || after > (*before)[i];
     padded[2 + i] += std::max<std::int64_t>(after - (*before)[i], 0);
   }
-  if (is_uneven) scratch.push_back(SizeOf(padded, dtype));
-  ConvolutionProblem problem;
+  if (is_uneven) out.padded_image = SizeOf(padded, dtype);
+  ConvolutionProblem& problem = out.problem;
   problem.pass = op.schema.ends_with("BackpropInput")    ? ConvolutionPass::kDataGradient
                  : op.schema.ends_with("BackpropFilter") ? ConvolutionPass::kFilterGradient
                                                          : ConvolutionPass::kForward;
@@ -53,7 +65,7 @@ void AddConvolution(const TrainingGraph& graph, const Op& op, const DeviceProfil
   problem.filter = {(*weight)[2], (*weight)[3]};
   problem.stride = *stride;
   problem.dilation = *dilation;
-  scratch.push_back(ConvolutionWorkspace(problem, gpu));
+  return out;
 }
 
 class Steps {
@@ -72,7 +84,7 @@ class Steps {
     }
     for (std::int64_t i = 0; i < iterations; ++i) {
       sink_.BeginIteration(i);
-      if (!MakeAll(StorageKind::kInput) || !Step()) return;
+      if (!MakeAll(StorageKind::kInput) || !Step(/*is_first=*/i == 0)) return;
       for (std::size_t k = 0; k < graph_.storages.size(); ++k) {
         const bool is_batch = graph_.storages[k].kind == StorageKind::kInput;
         if (is_batch || !IsPersistent(graph_.storages[k].kind)) Drop(StorageId(k));
@@ -81,7 +93,8 @@ class Steps {
   }
 
  private:
-  bool Step() {
+  // The first step tries out all of cuDNN's ways for each convolution, when all else that the kernel takes is there.
+  bool Step(bool is_first) {
     for (std::size_t i = 0; i < graph_.ops.size(); ++i) {
       const OpId id(i);
       const Op& op = graph_.ops[i];
@@ -90,15 +103,26 @@ class Steps {
         if (!held_[storage.index()].valid() && !Make(storage, id)) return false;
       }
       std::vector<RequestId> scratch;
-      for (const Bytes bytes : TensorflowScratch(graph_, op, gpu_)) {
-        if (bytes <= 0) continue;
+      const auto ask = [&](Bytes bytes) {
+        if (bytes <= 0) return true;
         scratch.push_back(Ask({bytes, Category::kWorkspace, StorageId(), id}));
-        if (!scratch.back().valid()) return false;
+        return scratch.back().valid();
+      };
+      if (const auto convolution = ConvolutionOf(graph_, op)) {
+        if (!ask(convolution->filter) || !ask(convolution->padded_image)) return false;
+        if (is_first) Search(convolution->problem, id);
+        if (!ask(ConvolutionWorkspace(convolution->problem, gpu_))) return false;
       }
       for (const RequestId request : scratch) sink_.Free(request);
       for (const StorageId storage : releases_.After(id)) Drop(storage);
     }
     return true;
+  }
+
+  void Search(const ConvolutionProblem& problem, OpId op) {
+    for (const Bytes workspace : SearchedWorkspaces(problem, gpu_)) {
+      if (workspace <= kWorkspaceLimit) sink_.Try(workspace, op, Sink::From::kAllocator);
+    }
   }
 
   bool MakeAll(StorageKind kind) {
@@ -162,8 +186,11 @@ void RunTensorflowTraining(const TrainingGraph& graph, const DeviceProfile& gpu,
 }
 
 std::vector<Bytes> TensorflowScratch(const TrainingGraph& graph, const Op& op, const DeviceProfile& gpu) {
-  std::vector<Bytes> scratch;
-  if (op.kind.starts_with("convolution") && !op.outputs.empty()) AddConvolution(graph, op, gpu, scratch);
+  const auto convolution = ConvolutionOf(graph, op);
+  if (!convolution) return {};
+  std::vector<Bytes> scratch = {convolution->filter};
+  if (convolution->padded_image > 0) scratch.push_back(convolution->padded_image);
+  scratch.push_back(ConvolutionWorkspace(convolution->problem, gpu));
   return scratch;
 }
 

@@ -31,6 +31,17 @@ TEST(WorkspaceRules, ForwardCopiesInputAndFilter) {
   EXPECT_EQ(ConvolutionWorkspace(problem, Gpu("rtx3060")), 713'802'752 + 147'456 + 16);
 }
 
+// Whoever tries all ways also tries the image written out patch by patch: 377 x 64 x 9 x 86 x 86 x 4 = 6,424,224,768 B,
+// which is what cuDNN 9.8 answers for a P100 and an RTX 3060 alike. Backward has no such way.
+TEST(WorkspaceRules, ASearchTriesTheImagePatchByPatch) {
+  ConvolutionProblem problem = Square(ConvolutionPass::kForward, 377, 64, 64, 86, 3);
+  EXPECT_EQ(SearchedWorkspaces(problem, Gpu("p100")).back(), 6'424'224'768);
+  EXPECT_EQ(SearchedWorkspaces(problem, Gpu("rtx3060")).back(), 6'424'224'768);
+  problem.pass = ConvolutionPass::kFilterGradient;
+  EXPECT_TRUE(SearchedWorkspaces(problem, Gpu("p100")).empty());
+  EXPECT_GE(SearchedWorkspaces(problem, Gpu("rtx3060")).back(), 2 * Bytes{713'802'752});
+}
+
 // Its filter gradient copies both tensors and keeps one filter or more for partial sums: 1,428,080,855 to 1,445,941,615
 // B are what cuDNN's first engines take.
 TEST(WorkspaceRules, FilterGradientCopiesBoth) {

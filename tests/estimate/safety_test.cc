@@ -51,6 +51,10 @@ TEST(Safety, AShareAndOneMoreBlockAndTheCode) {
   EXPECT_EQ(SafeTotal(with_block, graph).bytes, (2000 + 100 + 30 + 94) * kMiB);
   EXPECT_EQ(SafeTotal(with_block, graph).layout_margin, (100 + 30 + 94) * kMiB);
   EXPECT_EQ(SafeTotal(with_block, graph).varying_margin, 0);
+  Estimate with_context = Reserved(2000 * kMiB);
+  with_context.context_margin = 70 * kMiB;  // a context that nobody has measured on this GPU
+  EXPECT_EQ(SafeTotal(with_context, graph).bytes, (2000 + 100 + 94 + 70) * kMiB);
+  EXPECT_EQ(SafeTotal(with_context, graph).context_margin, 70 * kMiB);
   EXPECT_DOUBLE_EQ(SafeTotal(Reserved(kMiB), graph).probability, SafetyRule().probability);
 }
 

@@ -117,5 +117,27 @@ TEST(TensorflowEstimateTest, GrowthDoublesAndAFixedRegionTakesAll) {
   EXPECT_LT(small.peak_reserved, 16 * kGiB);
 }
 
+// VGG16's sixth convolution, 256 to 256 channels on images of 56 x 56, has patches of 128 x 256 x 9 x 56 x 56 x 4 =
+// 3,699,376,128 B, within TensorFlow's 4 GiB. Tried out in the first step, they are more than all that backward holds;
+// those of the second, at 14,797,504,512 B, are not tried.
+TEST(TensorflowEstimateTest, TheFirstStepTriesOutWaysToConvolve) {
+  model::ModelOptions options;
+  options.batch_size = 128;
+  const TrainingGraph graph = Load("vgg16", options);
+  estimate::Options estimate;
+  estimate.gpu = FindProfile("p100").value();
+  estimate.gpu.memory = 24 * kGiB;
+  estimate.allocator = alloc::ChooseAllocator("bfc-growth", "").value();
+  const estimate::Estimate grown = estimate::EstimateTraining(graph, estimate);
+  ASSERT_TRUE(grown.fits);
+  EXPECT_EQ(grown.at_allocated_peak.iteration, 0);
+  const Bytes workspace = grown.at_allocated_peak.by_category[static_cast<std::size_t>(estimate::Category::kWorkspace)];
+  EXPECT_GE(workspace, 3'699'376'128);
+  EXPECT_LT(workspace, 4 * kGiB);
+  // That there is no room for it is no harm.
+  estimate.gpu.memory = 12 * kGiB;
+  EXPECT_TRUE(estimate::EstimateTraining(graph, estimate).fits);
+}
+
 }  // namespace
 }  // namespace ebbtide

@@ -100,7 +100,9 @@ PolicyResult RunVdnn(const PolicyInput& input, bool only_convolutions) {
 PolicyResult RunVdnnAll(const PolicyInput& input) { return RunVdnn(input, false); }
 PolicyResult RunVdnnConv(const PolicyInput& input) { return RunVdnn(input, true); }
 
-// The first that fits of nothing, convolutions, all.
+// The first that fits of nothing, convolutions, all. vDNN would then go on with algorithms that are slower and need no
+// workspace. An op has one algorithm here: where its graph has no workspace, as those of built-in models, that is one
+// of the fast ones at the memory of a slow one, so there is nothing left to go on to.
 PolicyResult RunVdnnDyn(const PolicyInput& input) {
   for (const auto run : {RunNone, RunVdnnConv, RunVdnnAll}) {
     PolicyResult result = run(input);

@@ -1,6 +1,7 @@
 // `ebbtide estimate` as JSON.
 #include "report/json/estimate.h"
 
+#include "device/context_range.h"
 #include "graph/names.h"
 #include "report/about.h"
 #include "report/estimate_timeline.h"
@@ -65,9 +66,12 @@ Json EstimateJson(const jobs::EstimateResult& prediction) {
   result["safe_bytes"] = prediction.safe.bytes;
   result["safe_layout_bytes"] = prediction.safe.layout_margin;
   result["safe_varying_bytes"] = prediction.safe.varying_margin;
+  result["safe_context_bytes"] = prediction.safe.context_margin;
   result["safe_probability"] = prediction.safe.probability;
   result["safe_fits"] = prediction.safe.bytes <= estimate.capacity;
   result["context_bytes"] = estimate.context;
+  result["context_least_bytes"] = ContextRangeOf(prediction.options.gpu).least;
+  result["context_most_bytes"] = ContextRangeOf(prediction.options.gpu).most;
   result["loaded_code_bytes"] = estimate.loaded_code;
   result["capacity_bytes"] = estimate.capacity;
   result["lacks_bytes"] = prediction.lacks;

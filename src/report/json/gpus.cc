@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include "device/context_range.h"
+
 namespace ebbtide::report {
 namespace {
 
@@ -12,6 +14,8 @@ Json GpuJson(const DeviceProfile& gpu) {
   out["product"] = gpu.product;
   out["memory_bytes"] = gpu.memory;
   out["context_bytes"] = gpu.context;
+  out["context_least_bytes"] = ContextRangeOf(gpu).least;
+  out["context_most_bytes"] = ContextRangeOf(gpu).most;
   out["available_bytes"] = gpu.memory - gpu.context;
   out["compute_capability"] = fmt::format("{}.{}", gpu.compute_major, gpu.compute_minor);
   out["multiprocessors"] = gpu.multiprocessors;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/units.h"
+#include "device/context_range.h"
 #include "report/estimate_timeline.h"
 #include "report/text/plot.h"
 #include "report/text/table.h"
@@ -106,9 +107,15 @@ std::string Figures(const jobs::EstimateResult& prediction, const Terminal& term
       fmt::format("{}, meant to be enough in {:.0f} of 100 cases{}", FormatBytes(prediction.safe.bytes),
                   100 * prediction.safe.probability, estimate.fits && !safe_fits ? ": more than this GPU has" : ""),
       terminal);
-  const std::string context =
+  const ContextRange range = ContextRangeOf(prediction.options.gpu);
+  std::string context =
       fmt::format("{}, of which {} is loaded code", FormatBytes(estimate.context + estimate.loaded_code),
                   FormatBytes(estimate.loaded_code));
+  if (range.least < range.most) {
+    context +=
+        fmt::format("; {} to {}, as it was not measured on this GPU", FormatBytes(range.least + estimate.loaded_code),
+                    FormatBytes(range.most + estimate.loaded_code));
+  }
   out += Figure(
       "peak reserved",
       fmt::format("{} in {}", FormatBytes(estimate.peak_reserved), PlaceText(estimate.at_peak, *prediction.graph)),
