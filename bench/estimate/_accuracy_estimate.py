@@ -7,14 +7,16 @@ import os
 import pathlib
 import subprocess
 import sys
+import tempfile
 import threading
 
 from _accuracy_rows import BadInput
+from _doubled import PRIMES
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 PROGRAM = pathlib.Path(os.environ.get("EBBTIDE_PROGRAM") or ROOT / "build" / "ebbtide")
-SOURCES = [HERE / "_capture_worker.py", HERE / "_xmem_job.py",
+SOURCES = [HERE / "_capture_worker.py", HERE / "_doubled.py", HERE / "_xmem_job.py",
            *(file for file in sorted((ROOT / "python" / "ebbtide" / "capture").rglob("*.py")) if file.name != "batches.py")]
 
 
@@ -52,8 +54,9 @@ class Worker:
     """A process that captures jobs with the packages of `python`, on the phantom GPU."""
 
     def __init__(self, python):
+        self._said = tempfile.TemporaryFile("w+")
         self._process = subprocess.Popen([python, HERE / "_capture_worker.py"], text=True, env=phantom_environment(python),
-                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._said)
 
     def capture(self, job):
         try:
@@ -62,7 +65,9 @@ class Worker:
         except BrokenPipeError:
             answer = ""
         if not answer:
-            raise NotBuilt(f"the capture ended with {self._process.wait()}")
+            code = self._process.wait()
+            self._said.seek(0)
+            raise NotBuilt(f"the capture ended with {code}: {(self._said.read().strip().splitlines() or ['it said nothing'])[-1]}")
         if "error" in json.loads(answer):
             raise NotBuilt(json.loads(answer)["error"])
 
@@ -107,6 +112,11 @@ class Estimates:
             raise NotBuilt(f"no profile is for the GPU {row.gpu}")
         if row.built_in:
             return self._run(row, row.built_in)
+        if row.one_capture:
+            try:
+                return self._run(row, [*self._telling(row), "--batch-size", str(row.batch)])
+            except NotBuilt:  # then as all others
+                pass
         ends = self._ends.get(_but_batch(row.job))
         if ends and row.batch not in ends:
             try:
@@ -148,6 +158,30 @@ class Estimates:
                 print(f"accuracy: {row.path}: captured with the packages of {python}: {failures[0]}", file=sys.stderr, flush=True)
             return file
         raise NotBuilt("; ".join(dict.fromkeys(failures)))
+
+    def _telling(self, row):
+        """A capture at a batch that tells samples from other sizes, and what it tells of twice the batch."""
+        python, failures = self._pythons[0], []
+        for prime in PRIMES:
+            job = row.job | {"batch": prime}
+            file = self._folder / self.key(job, python)
+            other = file.with_name(file.name.replace(".json.gz", "-doubled.json.gz"))
+            refusal = file.with_name(file.name.replace(".json.gz", "-refused.txt"))
+            with self._file_locks[file]:
+                if refusal.exists():
+                    failures.append(refusal.read_text())
+                    continue
+                try:
+                    if not other.exists():
+                        self._worker(python).capture(job | {"file": str(file), "doubled_file": str(other)})
+                    return [str(file), "--other-batch", str(other)]
+                except NotBuilt as failure:
+                    failures.append(str(failure))
+                    if "the capture ended" not in str(failure):  # else another time may go better
+                        refusal.write_text(str(failure))
+                    if "NotTelling" not in str(failure):
+                        break
+        raise NotBuilt("; ".join(failures))
 
     def _worker(self, python):
         mine = self._local.__dict__.setdefault("workers", {})

@@ -24,6 +24,7 @@ class Row:
         self.path, self.model, self.measured, self.gpu, self.optimizer, self.batch = path, model, measured, gpu, optimizer, batch
         self.peers = {}  # name -> bytes
         self.job, self.built_in, self.flags = {}, None, []
+        self.one_capture = False  # one capture, at a batch of its own, tells all batches
         self.meter_after_model = False  # of image models: the first reading came when the model lay on the device
         self.source = {}  # the file's columns
 
@@ -109,6 +110,7 @@ def _timm(source):
     peer = source.get("faketensor_fwdbwd_peak_MiB")
     row.peers = {"faketensor": float(peer) * MIB} if peer else {}
     row.job = {"kind": "timm", "model": row.model, "optimizer": row.optimizer, "batch": row.batch}
+    row.one_capture = True
     row.flags = ["--framework", "pytorch-2.6"]
     return row
 

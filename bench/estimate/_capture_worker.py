@@ -2,7 +2,8 @@
 
     python bench/estimate/_capture_worker.py < jobs      (under the phantom GPU, so that CUDA's kernels are those captured)
 
-A job is {"file": where the graph goes, "kind": "xmem" | "timm" | "layers", "batch": N, "optimizer": NAME, ...}."""
+A job is {"file": where the graph goes, "kind": "xmem" | "timm" | "layers", "batch": N, "optimizer": NAME, ...}; with "doubled_file", where the same step
+at twice the batch goes."""
 
 import contextlib
 import gc
@@ -14,6 +15,7 @@ import warnings
 import _xmem_job as xmem
 import torch
 import torch._dynamo  # now: its first import fails where a default device is set
+from _doubled import save_doubled
 from _uninitialised import Uninitialised
 from torch import nn
 
@@ -22,7 +24,12 @@ from ebbtide.capture.errors import one_line
 from ebbtide.capture.known_values import KnownValues
 from ebbtide.capture.step import CaptureOptions, capture_step
 
-LAYERS = {"linear": None, "dropout": nn.Dropout}
+# By the names of files of measurements where they are not those of classes of torch.nn; each is given the width before it.
+LAYERS = {
+    "batch_normalization": nn.BatchNorm1d,
+    "dropout": lambda width: nn.Dropout(),
+    "Softmax": lambda width: nn.Softmax(dim=1),
+}
 
 
 def made(build):
@@ -136,15 +143,19 @@ def of_layers(job):
         for name, to in job["layers"]:
             if name == "linear":
                 layers.append(nn.Linear(width, to))
+            elif name in LAYERS:
+                layers.append(LAYERS[name](to))
             else:
-                kind = LAYERS.get(name) or getattr(nn, name, None)
+                kind = getattr(nn, name, None)
                 if kind is None:
-                    raise CaptureError(f"{name}: expected linear or a class of torch.nn")
+                    raise CaptureError(f"{name}: expected linear, {', '.join(LAYERS)} or a class of torch.nn")
                 layers.append(kind(to) if name.startswith("BatchNorm") else kind())
             width = to
         return nn.Sequential(*layers)
 
     inputs = torch.empty(job["batch"], job["inputs"], device="meta")
+    if job["layers"][-1][1] == 1:  # one output: yes or no
+        return made(build), nn.functional.binary_cross_entropy_with_logits, (inputs, torch.empty(job["batch"], 1, device="meta"))
     return made(build), nn.functional.cross_entropy, (inputs, labels_of(job["batch"]))
 
 
@@ -170,6 +181,8 @@ def capture(job):
     step.graph["name"] = job["model"]
     step.graph["meta"]["input"] = "text" if isinstance(batch, dict) and "input_ids" in batch else "images"
     step.save(job["file"])
+    if "doubled_file" in job:
+        save_doubled(job["file"], job["doubled_file"], job["batch"])
 
 
 def main():

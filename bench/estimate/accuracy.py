@@ -1,7 +1,7 @@
 """Predictions beside measurements made by others: every job of a file is built anew, its peak predicted, and the
 errors summed up beside those of the tools whose estimates the file holds.
 
-    build/python bench/estimate/accuracy.py --dataset xmem|mlp|timm [--rows FILE.csv] [--json] [--only MODEL] [--sample N] [--jobs N]
+    build/python bench/estimate/accuracy.py --dataset xmem|mlp|timm [--rows FILE.csv] [--json] [--only MODEL] [--sample N] [--models N] [--jobs N]
     build/python bench/estimate/accuracy.py --dataset xmem --via dryrun ...
 
 By `ebbtide estimate`, or, with --via dryrun, on the phantom GPU. docs/accuracy.md says what each figure rests on."""
@@ -10,6 +10,7 @@ import argparse
 import json
 import os
 import pathlib
+import random
 import statistics
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -46,7 +47,7 @@ def by_estimate(estimates, dataset, row):
         constant = beside = BESIDE[dataset]
         beside -= answer["loaded_code_bytes"]
     predicted = answer["total_bytes"] - answer["context_bytes"] + beside
-    margin = answer["safe_bytes"] - answer["total_bytes"]
+    margin = answer["safe_bytes"] - answer["total_bytes"] - answer["safe_context_bytes"]  # no meter had the context in it, or not alone
     return Outcome(row, predicted, predicted + margin, constant, images, "" if answer["fits"] else "does not fit")
 
 
@@ -175,6 +176,14 @@ def sampled(rows, count):
     return rows if not count or count >= len(rows) else [rows[i * len(rows) // count] for i in range(count)]
 
 
+def of_models(rows, count):
+    """All rows of so many models, drawn at random, the same ones each time; of fewer, a part of those of more."""
+    models = list(dict.fromkeys(row.model for row in rows))
+    random.Random(1).shuffle(models)
+    kept = set(models[:count] if count else models)
+    return [row for row in rows if row.model in kept]
+
+
 def outcomes_of(rows, options):
     """In the order of the rows; a string, why it cannot be built, in the place of a row that cannot."""
     from _accuracy_estimate import Estimates, NotBuilt
@@ -205,10 +214,15 @@ def parse_options():
     parser.add_argument("--via", choices=("estimate", "dryrun"), default="estimate")
     parser.add_argument("--only", default="", help="rows whose model has this in its name")
     parser.add_argument("--sample", type=int, default=0, metavar="N", help="N rows, evenly spread over the file")
+    parser.add_argument("--models", type=int, default=0, metavar="N", help="all rows of N models, drawn at random")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--python", help="capture with the packages of this Python instead of those of the measurements")
+    parser.add_argument("--first-reading", choices=("before-model", "after-model"),
+                        help="when the meter of image models began; without it, as the row's part of the data set has it")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
+    if options.first_reading and options.dataset != "xmem":
+        raise BadInput(f"--first-reading: expected --dataset xmem, whose meter shows a rise, found {options.dataset}")
     if options.via == "dryrun" and options.dataset != "xmem":
         raise BadInput(f"--via dryrun: expected --dataset xmem, found {options.dataset}")
     options.rows = options.rows or DATA / "measured" / FILES[options.dataset]
@@ -223,7 +237,10 @@ def main():
     rows = [row for row in read_rows(options.rows, options.dataset) if options.only.lower() in row.model.lower()]
     if not rows:
         raise BadInput(f"{options.rows}: no row of a job that fitted")
-    rows = sampled(rows, options.sample)
+    rows = sampled(of_models(rows, options.models), options.sample)
+    if options.first_reading:
+        for row in rows:
+            row.meter_after_model = options.first_reading == "after-model"
     peers = PEERS[options.dataset]
     if not options.json:
         print(f"{'model':32} {'gpu':>9} {'optimizer':>9} {'batch':>6} {'measured':>9} {'predicted':>9} {'error':>8} "
