@@ -7,6 +7,8 @@
 
 #include "graph/hash.h"
 #include "plan/decide/decide.h"
+#include "plan/decide/frugal.h"
+#include "plan/decide/reach.h"
 #include "plan/place.h"
 #include "plan/validate.h"
 #include "sim/trim.h"
@@ -18,7 +20,8 @@ namespace {
 constexpr int kOtherSeeds = 3;            // searches for the same budget, where one takes a second
 constexpr std::size_t kQuickGraph = 300;  // ... in ops
 constexpr std::size_t kManyStays = 20'000;
-constexpr std::int64_t kHardPacking = 400'000;  // placements tried before a schedule is given up for its addresses
+constexpr std::size_t kMostOpsToReach = 12'000;  // of graphs for which decisions are looked for op by op
+constexpr std::int64_t kHardPacking = 400'000;   // placements tried before a schedule is given up for its addresses
 
 // Stays as short as they can be for the same time.
 sim::Schedule Trimmed(const Problem& problem, sim::Schedule schedule) {
@@ -211,12 +214,32 @@ sim::Schedule FrugalRollout(const Problem& problem, Bytes floor) {
   return RolledOut(trial, frugal);
 }
 
+// The decisions with the lowest peak that a search for each op's needs finds, between the floor and `known`, which is
+// the peak of a schedule; none: none are lower.
+std::optional<sim::Schedule> FrugalDecisions(const Problem& problem, Bytes floor, Bytes known) {
+  if (problem.workload->ops() > kMostOpsToReach || problem.limits.may_swap) return std::nullopt;
+  const Units units = FindUnits(problem);
+  std::optional<std::vector<RunAgain>> best;
+  Bytes low = floor, high = known;
+  std::int64_t work = kFrugalWork;
+  while (high - low > high / 100 && work > 0 && !IsLate(problem)) {
+    const Bytes middle = low + (high - low) / 2;
+    std::optional<std::vector<RunAgain>> runs = FrugalRuns(problem, units, middle, work);
+    if (runs) best = std::move(runs);
+    (runs ? high : low) = middle;
+  }
+  if (!best) return std::nullopt;
+  Retention retention(problem, units);
+  retention.Load(*best);
+  return retention.ToSchedule();
+}
+
 }  // namespace
 
 Minimum FindMinimum(const Problem& problem, const MinimumOptions& options) {
   Minimum out;
   const sim::Workload& workload = *problem.workload;
-  out.floor = Floor(problem, &out.op);
+  out.floor = FloorOfSets(problem, &out.op);
   const auto offer = [&](sim::Schedule schedule) {
     schedule = Trimmed(problem, std::move(schedule));
     const IdVector<sim::StepId, Bytes> live = sim::StepBytes(workload, schedule);
@@ -235,17 +258,21 @@ Minimum FindMinimum(const Problem& problem, const MinimumOptions& options) {
   // What copies would do is not decided here; the rollout has it.
   const std::int64_t default_changes = DefaultChanges(workload) / (problem.limits.may_swap ? 6 : 1);
   const std::int64_t changes = options.changes > 0 ? options.changes : default_changes;
-  sim::Schedule decided;
-  if (goes_on)
-    decided = DecideLowest(problem, {.changes = changes,
-                                     .seed = options.seed,
-                                     .threads = options.threads,
-                                     .start = {frugal},
-                                     .progress = {},
-                                     .stop = {}});
+  std::vector<sim::Schedule> start = {frugal};
   offer(std::move(frugal));
   if (IsCancelled(problem)) return out;
-  if (goes_on) offer(std::move(decided));
+  if (!goes_on) return out;
+  if (std::optional<sim::Schedule> reached = FrugalDecisions(problem, out.floor, out.found)) {
+    start.push_back(*reached);
+    offer(*std::move(reached));
+  }
+  if (IsCancelled(problem) || out.found - out.floor <= out.floor / 100) return out;
+  offer(DecideLowest(problem, {.changes = changes,
+                               .seed = options.seed,
+                               .threads = options.threads,
+                               .start = std::move(start),
+                               .progress = {},
+                               .stop = {}}));
   return out;
 }
 

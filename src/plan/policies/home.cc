@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "plan/decide/decide.h"
+#include "plan/decide/frugal.h"
 #include "plan/policies/policy.h"
 #include "sim/simulate.h"
 
@@ -80,6 +81,15 @@ PolicyResult RunHome(const PolicyInput& input) {
                          .stop = options.stop};
     if (problem.limits.may_swap) decide.changes /= 6;  // copies stay as they are: there is less to decide
     if (best.schedule) decide.start.insert(decide.start.begin(), *best.schedule);
+    if (!best.schedule && !problem.limits.may_swap) {
+      const Units units = FindUnits(problem);
+      std::int64_t work = kFrugalWork;
+      if (const auto runs = FrugalRuns(problem, units, problem.limits.budget, work)) {
+        Retention retention(problem, units);
+        retention.Load(*runs);
+        decide.start.insert(decide.start.begin(), retention.ToSchedule());
+      }
+    }
     DecideResult decided = Decide(problem, decide);
     out.evaluations += decided.changes;
     best.Offer(std::move(decided.schedule));
