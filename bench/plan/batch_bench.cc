@@ -63,6 +63,7 @@ struct Best {
 int Run(const std::vector<std::string>& models) {
   const DeviceProfile gpu = Must(FindProfile("v100-16gb"));
   Best over_none, over_capuchin;
+  int far = 0;
   fmt::print("Largest batch on {} at a slowdown of at most {}\n{:14}", gpu.name, kSlowdown, "");
   for (const std::string& policy : kPolicies) fmt::print(" {:>9}", policy);
   fmt::print(" {:>6} {:>9} {:>9} {:>8} {:>8}  {}\n", "/none", "/capuchin", "slowdown", "no plan", "seconds",
@@ -95,11 +96,16 @@ int Run(const std::vector<std::string>& models) {
         home.plan ? static_cast<double>(home.plan->time) / static_cast<double>(home.plan->plain_time) : 0;
     fmt::print(" {:6.2f} {:9.2f} {:9.3f} {:>8} {:8.1f}  {}\n", over("none"), over("capuchin"), slowdown, home.none_from,
                seconds, Reason(home.obstacle));
+    // A batch 3 % larger has no plan, or the slowdown is at its limit.
+    const bool is_close = static_cast<double>(home.batch) * 1.03 >= static_cast<double>(home.none_from - 1) ||
+                          slowdown >= kSlowdown / 1.03;
+    if (!is_close && (model == "resnet50" || model == "inception_v4" || model == "densenet121"))
+      ++far, fmt::print("{:14} does not hold: within 3 % of what could be\n", "");
   }
   fmt::print(
       "most over none: {:.2f}x ({}), should be 2.8 or more; over capuchin: {:.2f}x ({}), should be 1.3 or more\n",
       over_none.gain, over_none.model, over_capuchin.gain, over_capuchin.model);
-  return over_none.gain >= 2.8 && over_capuchin.gain >= 1.3 ? 0 : 1;
+  return over_none.gain >= 2.8 && over_capuchin.gain >= 1.3 && far == 0 ? 0 : 1;
 }
 
 }  // namespace

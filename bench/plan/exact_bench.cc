@@ -107,7 +107,7 @@ class Bench {
       }
       Show();
       Print(all);
-      failed_ |= all.ratios.empty() || Median(all.ratios) > 1.01;
+      failed_ |= all.ratios.empty() || Median(all.ratios) > 1.01 || all.missed > 0;
     }
     if (above_ > 0) fmt::print("The bound is above the best at {} points\n", above_);
     return failed_ || above_ > 0 ? 1 : 0;

@@ -79,11 +79,16 @@ std::vector<OpId> ShortMoments(const Problem& problem, std::size_t count) {
     if (problem.live[op] > problem.limits.budget) all.push_back(op);
   }
   count = std::min(count, all.size());
-  for (std::size_t i = 0; i < count; ++i) {
-    const auto begin = all.begin() + static_cast<std::ptrdiff_t>(all.size() * i / count);
-    const auto end = all.begin() + static_cast<std::ptrdiff_t>(all.size() * (i + 1) / count);
-    out.push_back(*std::max_element(begin, end, [&](OpId a, OpId b) { return problem.live[a] < problem.live[b]; }));
+  for (std::size_t parts = 1; parts <= all.size() && out.size() < count; ++parts) {
+    for (std::size_t i = 0; i < parts && out.size() < count; ++i) {
+      const auto begin = all.begin() + static_cast<std::ptrdiff_t>(all.size() * i / parts);
+      const auto end = all.begin() + static_cast<std::ptrdiff_t>(all.size() * (i + 1) / parts);
+      const OpId most =
+          *std::max_element(begin, end, [&](OpId a, OpId b) { return problem.live[a] < problem.live[b]; });
+      if (std::ranges::find(out, most) == out.end()) out.push_back(most);
+    }
   }
+  std::ranges::sort(out);
   return out;
 }
 

@@ -1,5 +1,6 @@
 // The linear program behind the bound. docs/plan-bound.md names its columns and rows and proves them.
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "plan/bound/bound.h"
@@ -29,9 +30,9 @@ struct Stages {
   int count() const { return static_cast<int>(ops.size()); }
 };
 
-// The moments, and some before and behind them: copies must be done before the uses that wait for them, long after
-// memory was last short, and are not begun before what they copy is made.
-std::vector<OpId> Surround(const Problem& problem, std::vector<OpId> moments) {
+// The moments, and the end of the uses of what is idle at the last of them: copies must be done by then. With more than
+// one part also the times that divide what is before the first and behind the last.
+std::vector<OpId> WithEnd(const Problem& problem, std::vector<OpId> moments, int parts) {
   if (moments.empty()) return moments;
   const sim::Workload& workload = *problem.workload;
   const OpId first = moments.front(), last = moments.back();
@@ -44,9 +45,9 @@ std::vector<OpId> Surround(const Problem& problem, std::vector<OpId> moments) {
     moments.emplace_back(
         static_cast<std::size_t>(std::ranges::lower_bound(problem.clock, time) - problem.clock.begin()));
   };
-  for (const int part : {1, 2}) {
-    add_at(problem.clock[first] * part / 3);
-    add_at(problem.clock[last] + (problem.clock[end] - problem.clock[last]) * part / 3);
+  for (int part = 1; part < parts; ++part) {
+    add_at(problem.clock[first] * part / parts);
+    add_at(problem.clock[last] + (problem.clock[end] - problem.clock[last]) * part / parts);
   }
   moments.push_back(end.Next());
   std::ranges::sort(moments);
@@ -69,15 +70,13 @@ class Grid {
 
 class Program {
  public:
-  Program(const Problem& problem, const BoundOptions& options, std::size_t moments)
+  Program(const Problem& problem, const BoundOptions& options, const std::vector<OpId>& moments, int parts)
       : problem_(problem),
         workload_(*problem.workload),
         options_(options),
         plain_(std::max(1.0, static_cast<double>(problem.clock.back()))),
         budget_(std::max(1.0, static_cast<double>(problem.limits.budget))),
-        stages_(problem.limits.may_swap ? Surround(problem, ShortMoments(problem, moments))
-                                        : ShortMoments(problem, moments),
-                workload_.ops()),
+        stages_(problem.limits.may_swap ? WithEnd(problem, moments, parts) : moments, workload_.ops()),
         writers_(sim::Transpose(workload_.changes, workload_.storages())),
         may_run_again_(MayRunAgain(problem)),
         present_(workload_.storages(), stages_.count()),
@@ -394,27 +393,42 @@ class Program {
   Grid<StorageId> on_host_;        // the host has had a copy by the end of stage k
 };
 
-// Presences that the solver can cope with in a few seconds; with swaps each brings more columns.
-constexpr std::size_t kMostPresences = 6000, kMostWithSwaps = 2500;
+// Presences that the solver can cope with in half a second; with swaps each brings more columns.
+constexpr std::size_t kMostPresences = 3000, kMostWithSwaps = 600;
+constexpr std::size_t kSingleMoments = 8;  // each of which has a program of its own
+constexpr std::size_t kLargestSingle = 5;  // times the above: what the first of them may have
+constexpr std::array kTogether = {2, 3, 4, 6, 10, 16, 24};
 
 }  // namespace
 
 Nanos BoundFromProgram(const Problem& problem, const BoundOptions& options) {
   if (*std::ranges::max_element(problem.live) <= problem.limits.budget) return problem.clock.back();
-  std::size_t moments = options.moments;
-  if (moments == 0) {
-    const std::size_t most = problem.limits.may_swap ? kMostWithSwaps : kMostPresences;
-    const std::size_t fewest = 4;
-    std::size_t size = 0;
-    for (moments = problem.limits.may_swap ? 10 : 24; moments >= fewest; --moments) {
-      if (IsLate(problem)) return problem.clock.back();
-      size = Program(problem, options, moments).Size();
-      if (size <= most) break;
-    }
-    if (size > 2 * most) return problem.clock.back();  // the limit from single moments has to do
-    moments = std::max(moments, fewest);
+  const std::size_t most = problem.limits.may_swap ? kMostWithSwaps : kMostPresences;
+  Nanos out = problem.clock.back();
+  // The size of the program, which is looked at unless it is larger than `largest`.
+  const auto look = [&](const std::vector<OpId>& moments, int parts, std::size_t largest) {
+    const std::size_t size = Program(problem, options, moments, parts).Size();
+    if (size <= largest && !IsLate(problem)) out = std::max(out, Program(problem, options, moments, parts).Run());
+    return size;
+  };
+  if (options.moments > 0) {
+    look(ShortMoments(problem, options.moments), 1, ~std::size_t{0});
+    return out;
   }
-  return Program(problem, options, moments).Run();
+  std::vector<OpId> single = ShortMoments(problem, kSingleMoments);
+  std::ranges::stable_sort(single, std::greater<>(), [&](OpId op) { return problem.live[op]; });
+  for (const OpId op : single) {
+    if (IsLate(problem) || look({op}, 1, kLargestSingle * most) > most) break;
+  }
+  for (const int parts : {1, 3}) {
+    if (parts > 1 && !problem.limits.may_swap) break;  // without copies it is the same program
+    for (const int count : kTogether) {
+      const std::vector<OpId> moments = ShortMoments(problem, static_cast<std::size_t>(count));
+      if (IsLate(problem) || look(moments, parts, most) > most) break;
+      if (moments.size() < static_cast<std::size_t>(count)) break;  // there are no more
+    }
+  }
+  return out;
 }
 
 }  // namespace ebbtide::plan
