@@ -83,6 +83,7 @@ class Meter : public Sink {
     const alloc::Usage& usage = allocator_->usage();
     result.peak_reserved = std::max(usage.reserved_peak, peak_reserved_);
     result.peak_allocated = std::max(usage.allocated_peak, peak_allocated_);
+    result.end_allocated = allocated_;
     result.largest_passing_block = largest_passing_block_;
     result.device_allocations = usage.device_allocations;
     result.at_peak = at_peak_;

@@ -55,6 +55,7 @@ struct Estimate {
   bool fits = true;
   // Where the job does not fit, these are what it would take of a device that is large enough.
   Bytes peak_reserved = 0, peak_allocated = 0;
+  Bytes end_allocated = 0;  // when the last iteration is over
   Bytes context = 0;
   Bytes context_margin = 0;  // by how much more a context may take, where none was measured on the GPU
   Bytes loaded_code = 0;     // kernels and library handles

@@ -57,8 +57,10 @@ constexpr Row kRules[] = {
 };
 static_assert(std::ranges::is_sorted(kRules, {}, &Row::kind));
 
-constexpr std::string_view kCublasKinds[] = {"addmm",  "mm",    "matmul", "bmm", "baddbmm",
-                                             "addbmm", "addmv", "mv",     "dot", "_cudnn_rnn"};
+constexpr std::string_view kCublasKinds[] = {
+    "addmm", "mm", "matmul", "bmm", "baddbmm", "addbmm", "addmv", "mv", "dot", "_cudnn_rnn",
+    // of bitsandbytes, GPTQ and Liger, which call it
+    "quantized_linear", "quantized_linear_backward", "liger_linear_cross_entropy"};
 
 const Row* RowOf(std::string_view kind) {
   const auto row = std::ranges::lower_bound(kRules, kind, {}, &Row::kind);

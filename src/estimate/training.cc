@@ -17,9 +17,40 @@
 namespace ebbtide::estimate {
 namespace {
 
-std::vector<Lifetime> LifetimesOf(const TrainingGraph& graph) {
+// The op that makes what the model returns, of one pass over a batch, and the op that follows the pass.
+struct Return {
+  const Op* op;
+  OpId next;
+};
+
+// The last op before the layer called "loss", or where a graph has no such layer the last within a named one; one for
+// each batch whose gradients are summed up.
+std::vector<Return> ReturnsOf(const TrainingGraph& graph) {
+  const bool names_loss = std::ranges::any_of(graph.ops, [](const Op& op) { return op.layer == "loss"; });
+  const auto is_models = [&](const Op& op) { return names_loss ? op.layer != "loss" : !op.layer.empty(); };
+  std::vector<Return> returns;
+  const Op* last_in_layer = nullptr;
+  for (std::size_t i = 0; i < graph.ops.size(); ++i) {
+    const Op& op = graph.ops[i];
+    if (op.phase == Phase::kForward && is_models(op)) last_in_layer = &op;
+    if (op.phase != Phase::kForward && last_in_layer) {
+      returns.push_back({std::exchange(last_in_layer, nullptr), OpId(i)});
+    }
+  }
+  if (last_in_layer) returns.push_back({last_in_layer, OpId(graph.ops.size())});
+  return returns;
+}
+
+std::vector<Lifetime> LifetimesOf(const TrainingGraph& graph, bool keeps_outputs) {
   std::vector<Lifetime> lifetimes = ComputeLiveness(graph);
   HoldArguments(graph, lifetimes);
+  if (keeps_outputs) return lifetimes;
+  for (const Return& each : ReturnsOf(graph)) {  // referred to until the pass is over
+    for (const TensorId output : each.op->outputs) {
+      Lifetime& lifetime = lifetimes[graph.tensor(output).storage.index()];
+      if (!lifetime.persistent) lifetime.end = std::max(lifetime.end, each.next);
+    }
+  }
   return lifetimes;
 }
 
@@ -30,7 +61,7 @@ class Training {
         gpu_(gpu),
         options_(options),
         sink_(sink),
-        lifetimes_(LifetimesOf(graph)),
+        lifetimes_(LifetimesOf(graph, options.keeps_outputs)),
         releases_(graph, lifetimes_),
         held_(graph.storages.size()),
         is_kept_(graph.storages.size()),
@@ -50,24 +81,16 @@ class Training {
 
  private:
   // What the loop's variables refer to until the next iteration gives them new values: the loss, and what the model
-  // returned. The model's last op makes that: the last before the layer called "loss", or where a graph has no such
-  // layer the last within a named one.
+  // returned.
   void MarkKept() {
     for (TensorId id : graph_.outputs) is_kept_[graph_.tensor(id).storage.index()] = true;
     if (graph_.outputs.size() > 1) return FindReturn();
-    const bool names_loss = std::ranges::any_of(graph_.ops, [](const Op& op) { return op.layer == "loss"; });
-    const auto is_models = [&](const Op& op) { return names_loss ? op.layer != "loss" : !op.layer.empty(); };
-    std::vector<const Op*> returning;  // one for each batch whose gradients are summed up
-    const Op* last_in_layer = nullptr;
-    for (const Op& op : graph_.ops) {
-      if (op.phase == Phase::kForward && is_models(op)) last_in_layer = &op;
-      if (op.phase != Phase::kForward && last_in_layer) returning.push_back(std::exchange(last_in_layer, nullptr));
-    }
-    if (last_in_layer) returning.push_back(last_in_layer);
-    for (std::size_t i = 0; i < returning.size(); ++i) {
-      const Op& before = *returning[(i + returning.size() - 1) % returning.size()];
+    if (!options_.keeps_outputs) return;
+    const std::vector<Return> returns = ReturnsOf(graph_);
+    for (std::size_t i = 0; i < returns.size(); ++i) {
+      const Op& before = *returns[(i + returns.size() - 1) % returns.size()].op;
       for (std::size_t j = 0; j < before.outputs.size(); ++j) {
-        const StorageId storage = graph_.tensor(returning[i]->outputs[j]).storage;
+        const StorageId storage = graph_.tensor(returns[i].op->outputs[j]).storage;
         is_kept_[storage.index()] = true;
         takes_place_of_[storage] = graph_.tensor(before.outputs[j]).storage;
       }
@@ -184,6 +207,7 @@ class Training {
     const auto place = takes_place_of_.find(storage);
     const RequestId before =
         std::exchange(held_[(place == takes_place_of_.end() ? storage : place->second).index()], RequestId());
+    if (graph_.storage(storage).outside) bytes = 0;
     held_[storage.index()] = Ask({bytes, CategoryOf(graph_.storage(storage).kind), storage, op});
     if (!held_[storage.index()].valid()) return false;
     if (!before.valid()) return true;

@@ -22,6 +22,9 @@ struct TrainingOptions {
   std::int64_t iterations =
       3;  // the second differs from the first (state, leftovers); the third from the second in layout
   ZeroGrad zero_grad = ZeroGrad::kStart;
+  // Whether the loop has a variable for what the model returned, as `out = model(x)` makes it. transformers' Trainer
+  // lets go of it before backward.
+  bool keeps_outputs = true;
   BlasWorkspacePolicy blas_workspace = BlasWorkspacePolicy::kPerCall;
 };
 

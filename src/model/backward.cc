@@ -84,6 +84,11 @@ class Backward {
     node_id_ = id;
     b_.set_layer(node.layer);
     arrivals_.clear();
+    std::vector<StorageId> given;
+    for (TensorId out : node.outputs) {
+      if (Gradient(out).valid()) given.push_back(b_.at(Gradient(out)).storage);
+    }
+    recomputation_.NoteGradients(id, given);
     recomputation_.Before(id);
     const std::size_t first_op = b_.graph().ops.size(), first_storage = b_.graph().storages.size();
     for (const GradientStatement& statement : rule->backward) {
@@ -152,6 +157,9 @@ class Backward {
       if (!is_tensor && !std::holds_alternative<std::monostate>(argument.value)) arguments.push_back(argument);
     }
     std::vector<TensorId> gradients = b_.Call(formula.name, std::move(arguments), std::move(outputs));
+    if (const auto* scratch = ArgumentAs<std::int64_t>(*node_, "backward_workspace")) {
+      b_.graph().ops.back().workspace = *scratch;
+    }
     for (std::size_t i = 0; i < targets.size(); ++i) {
       if (b_.NeedsGrad(targets[i])) Arrive(targets[i], InLayoutOf(targets[i], gradients[i]));
     }
@@ -218,6 +226,12 @@ class Backward {
   TensorId Mm(Operands x) { return op::Mm(b_, x[0], x[1]); }
   TensorId Bmm(Operands x) { return op::Bmm(b_, x[0], x[1]); }
   TensorId Reshaped(Operands x) { return op::Reshape(b_, x[0], b_.shape(target_)); }
+  // A kernel that writes the gradient over its first operand.
+  TensorId Overwritten(Operands x) {
+    Arguments read;
+    for (std::size_t i = 1; i < x.size(); ++i) read.push_back({fmt::format("read{}", i), x[i]});
+    return b_.InPlace("triton_backward_", x[0], std::move(read));
+  }
   TensorId ToCopy(Operands x) { return op::Cast(b_, x[0], b_.at(target_).dtype); }
 
   TensorId Transposed(Operands x) {
@@ -372,6 +386,7 @@ const std::unordered_map<std::string, TensorId (Backward::*)(Backward::Operands)
     {"unpermuted", &Backward::Unpermuted},
     {"expanded", &Backward::Expanded},
     {"_to_copy", &Backward::ToCopy},
+    {"overwritten", &Backward::Overwritten},
 };
 
 }  // namespace

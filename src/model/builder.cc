@@ -40,7 +40,15 @@ TensorId Builder::Label(const std::string& name, Dims shape) {
   return inference() ? TensorId() : Input(name, std::move(shape), DType::kInt64);
 }
 
+TensorId Builder::Parameter(const std::string& name, Dims shape) {
+  return Learnt(name, std::move(shape), options_.dtype.value_or(DType::kFloat32), !options_.lora);
+}
+
 TensorId Builder::Parameter(const std::string& name, Dims shape, DType dtype) {
+  return Learnt(name, std::move(shape), dtype, !options_.lora);
+}
+
+TensorId Builder::FrozenParameter(const std::string& name, Dims shape, DType dtype) {
   return Learnt(name, std::move(shape), dtype, false);
 }
 
@@ -48,10 +56,10 @@ TensorId Builder::AdapterParameter(const std::string& name, Dims shape) {
   return Learnt(name, std::move(shape), DType::kFloat32, true);
 }
 
-TensorId Builder::Learnt(const std::string& name, Dims shape, DType dtype, bool is_adapter) {
+TensorId Builder::Learnt(const std::string& name, Dims shape, DType dtype, bool may_be_trained) {
   TensorId id = Persistent(StorageKind::kParameter, name, std::move(shape), dtype);
   const auto is_frozen = [&](const std::string& pattern) { return !MatchedPart(pattern, at(id).name).empty(); };
-  const bool trained = (is_adapter || !options_.lora) && std::ranges::none_of(options_.freeze, is_frozen);
+  const bool trained = may_be_trained && std::ranges::none_of(options_.freeze, is_frozen);
   if (trained) trained_.insert(id);
   needs_grad_[id.index()] = trained && !inference();
   parameters_.push_back(id);

@@ -47,7 +47,9 @@ class Builder {
   TensorId Input(const std::string& name, Dims shape, DType dtype = DType::kFloat32);
   TensorId Label(const std::string& name, Dims shape);  // what only the loss reads; absent in inference
   // Trained, unless the options freeze it: ModelOptions::freeze, or `lora`, which trains nothing but adapters.
-  TensorId Parameter(const std::string& name, Dims shape, DType dtype = DType::kFloat32);
+  TensorId Parameter(const std::string& name, Dims shape);  // in ModelOptions::dtype
+  TensorId Parameter(const std::string& name, Dims shape, DType dtype);
+  TensorId FrozenParameter(const std::string& name, Dims shape, DType dtype);  // one that nothing trains
   TensorId AdapterParameter(const std::string& name, Dims shape);
   TensorId Buffer(const std::string& name, Dims shape, DType dtype = DType::kFloat32);
   TensorId State(const std::string& name, Dims shape, DType dtype);  // of the optimizer
@@ -121,7 +123,7 @@ class Builder {
  private:
   TensorId NewTensor(StorageId storage, DType dtype, Dims shape, Dims stride, std::int64_t offset, std::string name);
   TensorId Persistent(StorageKind kind, const std::string& name, Dims shape, DType dtype);
-  TensorId Learnt(const std::string& name, Dims shape, DType dtype, bool is_adapter);
+  TensorId Learnt(const std::string& name, Dims shape, DType dtype, bool may_be_trained);
   TensorId TensorLike(TensorId old, const Op& op, const TensorMap& map);
   Op& Record(std::string kind, Arguments arguments, const CallOptions& options);
   bool OutputsNeedGrad(const Op& op) const;

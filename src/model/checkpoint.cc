@@ -48,7 +48,11 @@ std::vector<OpRange> CheckpointedBlocks(const Builder& b, std::size_t begin) {
     blocks.back().end = i + 1;
     path = here;
   }
-  return blocks;
+  const std::int64_t every = b.options().checkpoint_every;
+  if (every == 1) return blocks;
+  std::vector<OpRange> chosen;
+  for (std::size_t i = 0; i < blocks.size(); i += static_cast<std::size_t>(every)) chosen.push_back(blocks[i]);
+  return chosen;
 }
 
 Recomputation::Recomputation(Builder& builder, std::size_t begin) : b_(builder) {
@@ -66,23 +70,52 @@ Recomputation::Block* Recomputation::BlockOf(OpId node) {
   return node.index() < block.forward.end ? &block : nullptr;
 }
 
+void Recomputation::NoteGradients(OpId node, const std::vector<StorageId>& gradients) {
+  if (b_.options().checkpoint_kind != CheckpointKind::kReentrant) return;
+  Block* block = BlockOf(node);
+  if (!block || block->entered) return;
+  block->entered = true;
+  for (StorageId id : gradients) {
+    if (!IsPersistent(b_.graph().storage(id).kind)) block->held.push_back(id);
+  }
+}
+
 void Recomputation::Before(OpId node) {
   Block* block = BlockOf(node);
-  if (block && !block->recomputed && SavesOf(b_, node) != Saves::kNothing) Recompute(*block);
+  const bool reenters = b_.options().checkpoint_kind == CheckpointKind::kReentrant;
+  if (block && !block->recomputed && (reenters || SavesOf(b_, node) != Saves::kNothing)) Recompute(*block);
 }
 
 // What went in is referred to until no node of the block can ask for it any more.
 void Recomputation::After(OpId node) {
   const Block* block = BlockOf(node);
-  if (!block || SavesOf(b_, node) == Saves::kNothing) return;
+  const bool reenters = b_.options().checkpoint_kind == CheckpointKind::kReentrant;
+  if (!block || (!reenters && SavesOf(b_, node) == Saves::kNothing)) return;
+  for (StorageId id : block->held) b_.graph().storages[id.index()].released_after = OpId(b_.graph().ops.size() - 1);
   for (StorageId id : block->inputs) b_.graph().storages[id.index()].released_after = OpId(b_.graph().ops.size() - 1);
 }
 
 void Recomputation::Recompute(Block& block) {
   block.recomputed = true;
   const std::string layer = b_.layer();
-  block.again = b_.Repeat(block.forward.begin, EndOfRecomputation(b_, block.forward));
+  const CheckpointKind kind = b_.options().checkpoint_kind;
+  FindInputs(block);
+  TensorMap brought;
+  if (kind == CheckpointKind::kOffload) brought = BringBack(block);
+  const std::size_t begin = b_.graph().ops.size();
+  const bool reenters = kind == CheckpointKind::kReentrant;
+  block.again = b_.Repeat(block.forward.begin, reenters ? block.forward.end : EndOfRecomputation(b_, block.forward));
   b_.set_layer(layer);
+  if (!brought.empty()) ReadInstead(begin, brought);
+  block.again.insert(brought.begin(), brought.end());
+  if (!reenters) return;
+  for (TensorId out : b_.graph().ops[block.forward.end - 1].outputs) {
+    const auto again = block.again.find(out);
+    if (again != block.again.end()) block.held.push_back(b_.at(again->second).storage);
+  }
+}
+
+void Recomputation::FindInputs(Block& block) {
   const TrainingGraph& graph = b_.graph();
   std::vector<bool> is_own(graph.storages.size());
   for (std::size_t i = block.forward.begin; i < block.forward.end; ++i) {
@@ -92,6 +125,50 @@ void Recomputation::Recompute(Block& block) {
       if (std::ranges::find(block.inputs, id) == block.inputs.end()) block.inputs.push_back(id);
     }
     for (TensorId out : graph.ops[i].outputs) is_own[graph.tensor(out).storage.index()] = true;
+  }
+}
+
+// Copies from the host of what autograd would have saved: the inputs that a gradient flows to. From here on they are
+// the block's inputs.
+TensorMap Recomputation::BringBack(Block& block) {
+  TensorMap brought;
+  std::vector<TensorId> wanted;
+  for (std::size_t i = block.forward.begin; i < block.forward.end; ++i) {
+    for (TensorId in : b_.graph().ops[i].inputs) {
+      const auto input = std::ranges::find(block.inputs, b_.at(in).storage);
+      const bool is_new = std::ranges::find(wanted, in) == wanted.end();
+      if (input != block.inputs.end() && b_.NeedsGrad(in) && is_new) wanted.push_back(in);
+    }
+  }
+  for (TensorId in : wanted) {
+    const Tensor like = b_.at(in);
+    brought[in] = b_.CallOne("copy_from_host", {}, {like.shape, like.dtype, like.stride});
+    std::erase(block.inputs, like.storage);
+    block.inputs.push_back(b_.at(brought[in]).storage);
+  }
+  return brought;
+}
+
+// Makes the ops since `begin` read what was brought back, views of it included.
+void Recomputation::ReadInstead(std::size_t begin, const TensorMap& brought) {
+  TrainingGraph& graph = b_.graph();
+  std::unordered_map<StorageId, StorageId> moved;
+  for (auto [old, copy] : brought) moved[graph.tensor(old).storage] = graph.tensor(copy).storage;
+  const auto instead = [&](TensorId& id) {
+    if (const auto found = brought.find(id); found != brought.end()) id = found->second;
+  };
+  for (std::size_t i = begin; i < graph.ops.size(); ++i) {
+    Op& op = graph.ops[i];
+    std::ranges::for_each(op.inputs, instead);
+    std::ranges::for_each(op.mutated, instead);
+    for (Argument& argument : op.arguments) {
+      if (TensorId* id = std::get_if<TensorId>(&argument.value)) instead(*id);
+      if (TensorList* list = std::get_if<TensorList>(&argument.value)) std::ranges::for_each(list->ids, instead);
+    }
+    for (TensorId out : op.outputs) {
+      StorageId& storage = graph.tensors[out.index()].storage;
+      if (const auto found = moved.find(storage); found != moved.end()) storage = found->second;
+    }
   }
 }
 

@@ -11,6 +11,7 @@
 //          other kernel yields tensors shaped like its targets. Functions on gradients that move no data:
 //            reshaped      grad in the shape of the input        transposed, unpermuted   the inverse view
 //            expanded      a reduced gradient spread out again    parts    one view per tensor of a list
+//            overwritten   its first operand's storage, with the gradient in it
 //            joined        the gradients of all outputs, concatenated (`stacked`: along a new axis)
 //          "": no gradient flows through this op.
 #include "model/gradient_rules.h"
@@ -38,7 +39,10 @@ constexpr Row kTable[] = {
     {"bmm",      "self mat2",  "=", "mat2 = bmm(mt(self), grad); self = bmm(grad, mt(mat2))"},
     {"addmm",    "mat1 mat2",  "=", "mat1 = mm(grad, t(mat2)); mat2 = mm(t(mat1), grad); self = same(grad)"},
     {"baddbmm",  "batch1 batch2", "=", "batch1 = bmm(grad, mt(batch2)); batch2 = bmm(mt(batch1), grad); self = same(grad)"},
+    {"_grouped_mm", "self mat2 offs", "=", "mat2 = _grouped_mm(grad, self, offs); self = _grouped_mm(grad, mat2, offs)"},
     {"convolution", "input weight", "=", "input weight bias = convolution_backward(grad, input, weight)"},
+
+    {"quantized_linear", "", "=", "input = quantized_linear_backward(grad)"},
 
     // ---- normalisation
     {"native_batch_norm", "input weight running_mean running_var result1 result2", "-",
@@ -123,6 +127,7 @@ constexpr Row kTable[] = {
     {"repeat",           "",         "=", "self = repeat_backward(grad)"},
     {"tril triu",        "",         "=", "self = trilu_backward(grad)"},
     {"scatter index_put", "index",   "=", "self = scatter_backward(grad, index); values = gather(grad, index)"},
+    {"index_add_",       "index",    "=", "source = index_select(grad, index); self = same(grad)"},
     {"constant_pad_nd",  "",         "=", "self = constant_pad_nd_backward(grad)"},
     {"roll flip",        "",         "=", "self = roll(grad)"},
     {"gather",           "index",    "=", "self = gather_backward(grad, index)"},
@@ -155,6 +160,20 @@ constexpr Row kTable[] = {
      "result, result1, result2, grad, result3)"},
     {"_cudnn_rnn", "-", "input weight hx cx result result3 result4",
      "input weight = _cudnn_rnn_backward(input, weight, result4, hx, cx, result, grad, result3)"},
+
+    // ---- Triton kernels of Liger and fms-acceleration: gradients written over what is read
+    {"triton_rms_norm", "input weight result1", "=",
+     "weight = triton_rms_norm_weight_backward(grad, input, result1); input = overwritten(grad, input, weight, result1)"},
+    {"fused_lora_dropout", "",          "=", "self = same(grad)"},  // its gradient is part of fused_lora_'s
+    {"fused_lora_", "input dropped a b", "=",
+     "a = fused_lora_a_backward(grad, dropped, b); b = fused_lora_b_backward(grad, dropped, a); "
+     "input = fused_lora_input_backward(grad, input, dropped, a, b); self = same(grad)"},
+    {"triton_rope_",     "",            "=", "self = overwritten(grad, cos, sin)"},
+    {"triton_silu_mul",  "self other",  "=", "other = overwritten(other, grad, self); self = overwritten(self, grad)"},
+    {"triton_cross_entropy", "self target result1", "=", "self = overwritten(self, grad, target, result1)"},
+    {"liger_linear_cross_entropy", "result1 result2", "=", "weight = overwritten(result2, grad); self = overwritten(result1, grad)"},
+    {"cut_cross_entropy", "self weight target result1", "=",
+     "self weight = cut_cross_entropy_backward(grad, self, weight, target, result1)"},
 
     // ---- losses
     {"nll_loss_forward",   "self target result1", "=", "self = nll_loss_backward(grad, self, target, result1)"},

@@ -1,21 +1,41 @@
-// peft's default targets, and the ops of one adapter.
+// peft's default targets, and the ops of one adapter (peft 0.11 to 0.19).
 #include "model/lora.h"
 
 #include <algorithm>
 
 #include "model/ops.h"
 #include "model/patterns.h"
+#include "model/quantize.h"
 
 namespace ebbtide::model {
 
 namespace {
 
-// peft's default targets for the families of the zoo: bert; gpt2; t5; llama, qwen, gemma, opt, gpt-neo.
-constexpr const char* kDefaultTargets[] = {"query", "value", "c_attn", "q", "v", "q_proj", "v_proj"};
+// peft's default targets by family: bert; gpt2; t5; llama, mistral, qwen, gemma, opt, gpt-neo; gpt_neox, falcon; phi3.
+constexpr const char* kDefaultTargets[] = {"query",  "value",  "c_attn",          "q",       "v",
+                                           "q_proj", "v_proj", "query_key_value", "qkv_proj"};
 
 TensorId WithoutBias(Builder& b, const std::string& name, TensorId x, std::int64_t features) {
   auto layer = b.Enter(name);
   return op::Linear(b, x, b.AdapterParameter("weight", {features, b.dim(x, -1)}));
+}
+
+// fms-acceleration's adapter beside a quantised layer: added to the result where that lies. It keeps its input and,
+// without the mask, what dropout made of it.
+TensorId WithFusedAdapter(Builder& b, TensorId x, TensorId result) {
+  const std::int64_t rank = *b.options().lora;
+  const auto weight = [&](const char* name, Dims shape) {
+    auto layer = b.Enter(name);
+    return b.AdapterParameter("weight", std::move(shape));
+  };
+  TensorId a = weight("lora_A.default", {rank, b.dim(x, -1)});
+  TensorId up = weight("lora_B.default", {b.dim(result, -1), rank});
+  TensorId dropped = x;
+  if (b.options().lora_dropout > 0 && !b.inference()) {
+    dropped = b.CallOne("fused_lora_dropout", {{"self", x}}, {b.shape(x), b.at(x).dtype}, {.random = true});
+    b.set_needs_grad(dropped, false);
+  }
+  return b.InPlace("fused_lora_", result, {{"input", x}, {"dropped", dropped}, {"a", a}, {"b", up}});
 }
 
 }  // namespace
@@ -26,7 +46,11 @@ bool MatchesLayerOrItsEnd(const std::string& pattern, const std::string& layer) 
 
 bool HasAdapter(const ModelOptions& options, const std::string& layer) {
   if (!options.lora) return false;
-  const auto is_target = [&](const std::string& pattern) { return MatchesLayerOrItsEnd(pattern, layer); };
+  const auto is_target = [&](const std::string& pattern) {
+    // As peft's "all-linear": but never the layer that gives the scores of words.
+    if (pattern == "all-linear") return !layer.ends_with("lm_head") && !layer.ends_with("embed_out");
+    return MatchesLayerOrItsEnd(pattern, layer);
+  };
   return options.lora_targets.empty() ? std::ranges::any_of(kDefaultTargets, is_target)
                                       : std::ranges::any_of(options.lora_targets, is_target);
 }
@@ -34,10 +58,22 @@ bool HasAdapter(const ModelOptions& options, const std::string& layer) {
 TensorId WithAdapter(Builder& b, TensorId x, TensorId result) {
   b.NoteLinearLayer();
   if (!HasAdapter(b.options(), b.layer())) return result;
-  x = op::Cast(b, x, DType::kFloat32);  // the adapter's own type
+  const DType dtype = b.at(result).dtype;
+  const bool quantized = IsQuantized(b);
+  if (quantized && b.options().kernels == KernelSet::kFoak) return WithFusedAdapter(b, x, result);
+  // peft keeps 4-bit results from being changed under autograd's eyes.
+  if (quantized && b.options().quantize == Quantization::kNf4) result = op::Clone(b, result);
+  const bool converts = !quantized || !b.options().autocast;  // else autocast finds the type
+  if (converts) x = op::Cast(b, x, DType::kFloat32);          // the adapter's own
+  {
+    auto layer = b.Enter("lora_dropout.default");
+    x = op::Dropout(b, x, b.options().lora_dropout);
+  }
   TensorId low = WithoutBias(b, "lora_A.default", x, *b.options().lora);
   TensorId adapted = WithoutBias(b, "lora_B.default", low, b.dim(result, -1));
-  return op::Add(b, result, op::WithScalar(b, "mul", adapted, 1));  // lora_alpha / rank
+  adapted = op::WithScalar(b, "mul", adapted, 1);  // lora_alpha / rank
+  if (quantized) return op::Add(b, result, converts ? op::Cast(b, adapted, dtype) : adapted);
+  return op::Cast(b, op::Add(b, result, adapted), dtype);
 }
 
 }  // namespace ebbtide::model

@@ -2,6 +2,7 @@
 #include "model/nn.h"
 
 #include "model/lora.h"
+#include "model/quantize.h"
 
 namespace ebbtide::model::nn {
 
@@ -54,6 +55,7 @@ TensorId BatchNorm2d(Builder& b, const std::string& name, TensorId x) {
 
 TensorId Linear(Builder& b, const std::string& name, TensorId x, std::int64_t features, bool bias) {
   auto layer = b.Enter(name);
+  if (IsQuantized(b)) return WithAdapter(b, x, QuantizedLinear(b, x, features, bias));
   TensorId weight = b.Parameter("weight", {features, b.dim(x, -1)});
   return WithAdapter(b, x, op::Linear(b, x, weight, bias ? b.Parameter("bias", {features}) : TensorId()));
 }

@@ -1,10 +1,14 @@
 // One row per optimizer.
 //
 //   state   optimizer state per parameter, shaped like it; ":row" and ":col" are that shape with one element along the
-//           last or the last but one axis. "matrix" rows hold for parameters of two axes and more, "vector" rows for
-//           the rest, where an optimizer treats them apart.
+//           last or the last but one axis, ":blocks" has an element per 256 of the parameter's, ":low" and ":basis" are
+//           GaLore's (rank 128). "/u8" and "/f32" say the type where it is not the parameter's; "@host" is state that
+//           bitsandbytes keeps in paged memory. "matrix" rows hold for parameters of two axes and more, "vector" rows
+//           for the rest, "large" and "small" ones from 4,096 elements on and below, where an optimizer treats them
+//           apart.
 //   single  the calls for one parameter (CPU); `name = kernel(...)` makes a temporary, a trailing '_' changes the first
-//           operand. A temporary lives until its last use.
+//           operand, those of a whole update (_fused..., optimizer_...) all but grad. A temporary lives until its last
+//           use.
 //   multi   the calls of the multi-tensor path (CUDA's default), each over all parameters: kernel stands for
 //           _foreach_kernel. "": the optimizer has no such default, `single` runs on CUDA too.
 // Steady state: the first step's creation of state is not part of the graph.
@@ -13,6 +17,7 @@
 #include <algorithm>
 #include <cassert>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "model/ops.h"
@@ -22,7 +27,7 @@ namespace ebbtide::model {
 
 namespace {
 
-enum class Rank { kAny, kMatrix, kVector };
+enum class Rank { kAny, kMatrix, kVector, kLarge, kSmall };
 
 struct Row {
   const char* name;
@@ -66,17 +71,76 @@ constexpr Row kTable[] = {
      "squared = mul(grad); lerp_(variance, squared); update = clone(variance); clamp_(update); rsqrt_(update); "
      "mul_(update, grad); add_(param, update)",
      ""},
+    // torch.optim.AdamW(fused=True): one kernel, no temporaries.
+    {"adamw-fused", Rank::kAny, "exp_avg exp_avg_sq",
+     "_fused_adamw_(param, grad, exp_avg, exp_avg_sq)",
+     "_fused_adamw_(param, grad, exp_avg, exp_avg_sq)"},
+    // bitsandbytes 0.44 to 0.49: AdamW8bit, PagedAdamW8bit, Lion. Small parameters keep floats.
+    {"adamw-8bit", Rank::kLarge, "state1/u8 state2/u8 absmax1:blocks/f32 absmax2:blocks/f32",
+     "optimizer_update_8bit_blockwise_(param, grad, state1, state2, absmax1, absmax2)", ""},
+    {"adamw-8bit", Rank::kSmall, "state1/f32 state2/f32", "optimizer_update_32bit_(param, grad, state1, state2)", ""},
+    {"adamw-paged", Rank::kLarge, "state1/u8@host state2/u8@host absmax1:blocks/f32 absmax2:blocks/f32",
+     "optimizer_update_8bit_blockwise_(param, grad, state1, state2, absmax1, absmax2)", ""},
+    {"adamw-paged", Rank::kSmall, "state1/f32 state2/f32", "optimizer_update_32bit_(param, grad, state1, state2)", ""},
+    {"lion", Rank::kAny, "state1/f32", "optimizer_update_32bit_(param, grad, state1)", ""},
+    // torch.optim.Muon for matrices; AdamW, as its users pair it, for the rest.
+    {"muon", Rank::kMatrix, "momentum_buffer",
+     "lerp_(momentum_buffer, grad); update = lerp(grad, momentum_buffer); ortho/bf16 = _to_copy(update); "
+     "norm:one = linalg_vector_norm(ortho); div_(ortho, norm); gram:gram/bf16 = mm(ortho); "
+     "square:gram/bf16 = addmm(gram); next/bf16 = addmm(ortho, square); add_(param, next)", ""},
+    {"muon", Rank::kVector, "exp_avg exp_avg_sq",
+     "mul_(param); lerp_(exp_avg, grad); mul_(exp_avg_sq); addcmul_(exp_avg_sq, grad); root = sqrt(exp_avg_sq); "
+     "denom = div(root); add_(denom); addcdiv_(param, exp_avg, denom)", ""},
+    // galore-torch 1.0: state in the space of a projection, which a decomposition renews now and then.
+    {"galore", Rank::kMatrix, "ortho_matrix:basis exp_avg:low exp_avg_sq:low",
+     "linalg_svd_(ortho_matrix, grad); low:low = matmul(grad, ortho_matrix); mul_(exp_avg); add_(exp_avg, low); mul_(exp_avg_sq); "
+     "addcmul_(exp_avg_sq, low); root:low = sqrt(exp_avg_sq); denom:low = add(root); norm:low = div(exp_avg, denom); "
+     "full = matmul(norm, ortho_matrix); scaled = mul(full); add_(param, scaled)", ""},
+    {"galore", Rank::kVector, "exp_avg exp_avg_sq",
+     "mul_(exp_avg); add_(exp_avg, grad); mul_(exp_avg_sq); addcmul_(exp_avg_sq, grad); root = sqrt(exp_avg_sq); "
+     "denom = add(root); norm = div(exp_avg, denom); add_(param, norm)", ""},
 };
 // clang-format on
 
-struct NamedShape {
-  std::string name, shape;  // shape: "", "row" or "col"
+// What TrainingArguments and people call them.
+constexpr std::pair<const char*, const char*> kOtherNames[] = {
+    {"fused", "adamw-fused"},
+    {"adamw_torch_fused", "adamw-fused"},
+    {"adamw_torch", "adamw"},
+    {"8bit", "adamw-8bit"},
+    {"8-bit", "adamw-8bit"},
+    {"adamw_8bit", "adamw-8bit"},
+    {"adamw_bnb_8bit", "adamw-8bit"},
+    {"paged", "adamw-paged"},
+    {"paged_adamw_8bit", "adamw-paged"},
+    {"lion_32bit", "lion"},
+    {"galore_adamw", "galore"},
 };
 
+constexpr std::int64_t kGaloreRank = 128, kBlockOf8Bits = 256, kLeast8Bits = 4096;
+
+struct NamedShape {
+  std::string name, shape;  // shape: "", "row", "col", ...
+  std::optional<DType> dtype;
+  bool on_host = false;
+};
+
+// name[:shape][/type][@host]
 NamedShape ReadNamedShape(std::string_view text) {
-  std::size_t colon = text.find(':');
-  if (colon == std::string_view::npos) return {std::string(text), ""};
-  return {std::string(text.substr(0, colon)), std::string(text.substr(colon + 1))};
+  NamedShape out;
+  if (text.ends_with("@host")) {
+    out.on_host = true;
+    text.remove_suffix(5);
+  }
+  if (const std::size_t slash = text.find('/'); slash != std::string_view::npos) {
+    const std::string_view type = text.substr(slash + 1);
+    out.dtype = type == "u8" ? DType::kUInt8 : type == "bf16" ? DType::kBFloat16 : DType::kFloat32;
+    text = text.substr(0, slash);
+  }
+  const std::size_t colon = text.find(':');
+  out.name = text.substr(0, colon);
+  if (colon != std::string_view::npos) out.shape = text.substr(colon + 1);
+  return out;
 }
 
 struct Statement {
@@ -118,22 +182,43 @@ Dims ShapeFor(const Dims& parameter, const std::string& shape) {
   Dims out = parameter;
   if (shape == "row") out[out.size() - 1] = 1;
   if (shape == "col") out[out.size() - 2] = 1;
+  if (shape == "one") return {};
+  if (shape == "blocks") return {(ElementCount(parameter) + kBlockOf8Bits - 1) / kBlockOf8Bits};
+  if (shape == "gram" || shape == "low" || shape == "basis") {
+    const std::int64_t columns = parameter.back(), rows = ElementCount(parameter) / std::max<std::int64_t>(columns, 1);
+    const std::int64_t rank = std::min({kGaloreRank, rows, columns});
+    if (shape == "gram") return {std::min(rows, columns), std::min(rows, columns)};
+    if (shape == "low") return rows >= columns ? Dims{rows, rank} : Dims{rank, columns};
+    return rows >= columns ? Dims{rank, columns} : Dims{rows, rank};
+  }
   return out;
 }
 
 // The named tensors of one parameter: param, grad, state and temporaries.
 using Names = std::map<std::string, TensorId>;
 
+// The operands that a call without a result changes.
+std::vector<std::string> Changed(const Statement& statement) {
+  const bool is_whole = statement.kernel.starts_with("_fused") || statement.kernel.starts_with("optimizer_");
+  if (!is_whole) return {statement.operands[0]};
+  std::vector<std::string> changed = statement.operands;
+  std::erase(changed, "grad");
+  return changed;
+}
+
 void RunSingle(Builder& b, const std::vector<Statement>& statements, Names names) {
   for (const Statement& statement : statements) {
     Arguments arguments;
     for (const std::string& operand : statement.operands) arguments.push_back({operand, names.at(operand)});
     if (statement.result.name.empty()) {
-      b.Call(statement.kernel, std::move(arguments), {}, {{names.at(statement.operands[0])}});
+      CallOptions options;
+      for (const std::string& operand : Changed(statement)) options.mutated.push_back(names.at(operand));
+      b.Call(statement.kernel, std::move(arguments), {}, options);
       continue;
     }
     const Tensor& parameter = b.at(names.at("param"));
-    OutputSpec spec{ShapeFor(parameter.shape, statement.result.shape), parameter.dtype};
+    OutputSpec spec{ShapeFor(parameter.shape, statement.result.shape),
+                    statement.result.dtype.value_or(parameter.dtype)};
     names[statement.result.name] = b.CallOne(statement.kernel, std::move(arguments), spec);
   }
 }
@@ -151,19 +236,26 @@ void RunMulti(Builder& b, const std::vector<Statement>& statements, std::vector<
     for (const Names& names : all) {
       const Tensor& parameter = b.at(names.at("param"));
       if (statement.result.name.empty()) {
-        options.mutated.push_back(names.at(statement.operands[0]));
+        for (const std::string& operand : Changed(statement)) options.mutated.push_back(names.at(operand));
       } else {
         specs.push_back({ShapeFor(parameter.shape, statement.result.shape), parameter.dtype});
       }
     }
-    std::vector<TensorId> results =
-        b.Call("_foreach_" + statement.kernel, std::move(arguments), std::move(specs), options);
+    const std::string kernel = statement.kernel.starts_with('_') ? statement.kernel : "_foreach_" + statement.kernel;
+    std::vector<TensorId> results = b.Call(kernel, std::move(arguments), std::move(specs), options);
     for (std::size_t i = 0; i < results.size(); ++i) all[i][statement.result.name] = results[i];
   }
 }
 
-bool Applies(const Row& row, std::size_t axes) {
-  return row.rank == Rank::kAny || (row.rank == Rank::kMatrix) == (axes > 1);
+bool Applies(const Row& row, const Dims& shape) {
+  switch (row.rank) {
+    case Rank::kAny: return true;
+    case Rank::kMatrix: return shape.size() > 1;
+    case Rank::kVector: return shape.size() <= 1;
+    case Rank::kLarge: return ElementCount(shape) >= kLeast8Bits;
+    case Rank::kSmall: return ElementCount(shape) < kLeast8Bits;
+  }
+  return false;
 }
 
 }  // namespace
@@ -176,7 +268,15 @@ std::vector<std::string> OptimizerNames() {
   return names;
 }
 
-Status RecordUpdate(Builder& b, const ParameterGradients& gradients, const std::string& optimizer) {
+std::string OptimizerNamed(const std::string& name) {
+  for (const auto& [other, ours] : kOtherNames) {
+    if (name == other) return ours;
+  }
+  return name;
+}
+
+Status RecordUpdate(Builder& b, const ParameterGradients& gradients, const std::string& name) {
+  const std::string optimizer = OptimizerNamed(name);
   if (optimizer == "none") return {};
   if (!std::ranges::count(OptimizerNames(), optimizer)) {
     return Fail("optimizer \"{}\": expected one of {} or none", optimizer, fmt::join(OptimizerNames(), ", "));
@@ -189,12 +289,14 @@ Status RecordUpdate(Builder& b, const ParameterGradients& gradients, const std::
     std::vector<Names> all;
     for (TensorId parameter : b.parameters()) {  // in the order of the model, as the optimizer holds them
       auto found = gradient_of.find(parameter);
-      if (found == gradient_of.end() || !Applies(row, b.shape(parameter).size())) continue;
+      if (found == gradient_of.end() || !Applies(row, b.shape(parameter))) continue;
       Names names = {{"param", parameter}, {"grad", found->second}};
       for (const std::string& state : SplitBy(row.state, ' ')) {
         NamedShape spec = ReadNamedShape(state);
         std::string full_name = spec.name + "." + b.graph().storage_of(parameter).name;
-        names[spec.name] = b.State(full_name, ShapeFor(b.shape(parameter), spec.shape), b.at(parameter).dtype);
+        names[spec.name] =
+            b.State(full_name, ShapeFor(b.shape(parameter), spec.shape), spec.dtype.value_or(b.at(parameter).dtype));
+        b.graph().storages[b.at(names[spec.name]).storage.index()].outside = spec.on_host;
       }
       all.push_back(std::move(names));
     }
@@ -273,6 +375,29 @@ void RecordUnscaling(Builder& b, const ParameterGradients& gradients) {
          {{"self", all}, {"found_inf", found_inf}, {"inv_scale", inverse}}, {}, {.mutated = mutated});
 }
 
+// torch.nn.utils.clip_grad_norm_: a norm per gradient, the norm of those, and all gradients scaled in place.
+void RecordClipping(Builder& b, const ParameterGradients& gradients) {
+  if (!b.options().clip || gradients.empty()) return;
+  b.set_phase(Phase::kUpdate);
+  b.set_layer("");
+  std::map<DType, TensorList> by_type;
+  for (auto [parameter, gradient] : gradients) by_type[b.at(gradient).dtype].ids.push_back(gradient);
+  std::vector<TensorId> norms;
+  for (const auto& [dtype, all] : by_type) {
+    const std::vector<OutputSpec> scalars(all.ids.size(), OutputSpec{{}, dtype});
+    for (TensorId norm : b.Call("_foreach_norm", {{"self", all}}, scalars)) norms.push_back(norm);
+  }
+  const DType dtype = b.at(norms[0]).dtype;
+  TensorId stacked = b.CallOne("stack", {{"tensors", TensorList{norms}}, {"dim", std::int64_t{0}}},
+                               {{static_cast<std::int64_t>(norms.size())}, dtype});
+  TensorId total = b.CallOne("linalg_vector_norm", {{"self", stacked}}, {{}, dtype});
+  TensorId scale = op::WithScalar(b, "mul", op::Unary(b, "reciprocal", op::WithScalar(b, "add", total, 1e-6)), 1);
+  scale = b.CallOne("clamp", {{"self", scale}}, {{}, dtype});
+  for (const auto& [type, all] : by_type) {
+    b.Call("_foreach_mul_", {{"self", all}, {"other", scale}}, {}, {.mutated = all.ids});
+  }
+}
+
 }  // namespace
 
 Result<TrainingGraph> FinishStep(Builder builder, TensorId loss, const ModelOptions& options) {
@@ -283,6 +408,7 @@ Result<TrainingGraph> FinishStep(Builder builder, TensorId loss, const ModelOpti
   if (!options.inference) {
     gradients = RecordPasses(builder, loss);
     RecordUnscaling(builder, gradients);
+    RecordClipping(builder, gradients);
     EBB_RETURN_IF_ERROR(RecordUpdate(builder, gradients, options.optimizer));
   }
   AssignStorageKinds(builder, gradients);
@@ -294,7 +420,7 @@ Result<TrainingGraph> FinishStep(Builder builder, TensorId loss, const ModelOpti
   graph.framework = Framework::kPytorch;
   graph.makes_state_early = !options.inference && options.optimizer == "adagrad";
   graph.meta["framework"] = "pytorch";
-  graph.meta["optimizer"] = options.inference ? "none" : options.optimizer;
+  graph.meta["optimizer"] = options.inference ? "none" : OptimizerNamed(options.optimizer);
   if (options.autocast) graph.meta["autocast"] = Name(*options.autocast);
   if (options.inference) graph.meta["step"] = "inference";
   if (!options.freeze.empty()) graph.meta["freeze"] = fmt::format("{}", fmt::join(options.freeze, " "));

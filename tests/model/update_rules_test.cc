@@ -122,7 +122,8 @@ TEST(UpdateRules, EveryParameterIsChanged) {
 }
 
 TEST(UpdateRules, NamesAreThoseOfTheCommandLine) {
-  EXPECT_THAT(OptimizerNames(), ElementsAre("sgd", "momentum", "adam", "adamw", "rmsprop", "adagrad", "adafactor"));
+  EXPECT_THAT(OptimizerNames(), ElementsAre("sgd", "momentum", "adam", "adamw", "rmsprop", "adagrad", "adafactor",
+                                            "adamw-fused", "adamw-8bit", "adamw-paged", "lion", "muon", "galore"));
 }
 
 TEST(UpdateRules, UnknownOptimizersAreNamed) {

@@ -30,7 +30,7 @@ TensorId MergeHeads(Builder& b, TensorId x) {
   return op::Flatten(b, x, 2, 3);
 }
 
-TensorId CausalMask(Builder& b, std::int64_t batch, std::int64_t length, std::int64_t window) {
+TensorId VisibleKeys(Builder& b, std::int64_t batch, std::int64_t length, std::int64_t window) {
   auto indices = [&](Dims shape) {
     return op::Reshape(b, op::WithScalar(b, "add", op::Arange(b, length), 0), std::move(shape));
   };
@@ -42,14 +42,20 @@ TensorId CausalMask(Builder& b, std::int64_t batch, std::int64_t length, std::in
     TensorId near = op::Compare(b, "bitwise_and", all, op::Compare(b, "gt", keys, first));
     visible = op::Compare(b, "bitwise_and", near, visible);
   }
-  visible = op::Expand(b, visible, {batch, 1, length, length});
-  TensorId zero = op::Fill(b, "zeros", {});
-  return op::Where(b, visible, zero, op::Fill(b, "scalar_tensor", {}));
+  return op::Expand(b, visible, {batch, 1, length, length});
+}
+
+TensorId CausalMask(Builder& b, std::int64_t batch, std::int64_t length, std::int64_t window, DType dtype) {
+  TensorId visible = VisibleKeys(b, batch, length, window);
+  TensorId zero = op::Fill(b, "zeros", {}, dtype);
+  return op::Where(b, visible, zero, op::Fill(b, "scalar_tensor", {}, dtype));
 }
 
 TensorId RmsNorm(Builder& b, const std::string& name, TensorId x, bool offset) {
   auto layer = b.Enter(name);
-  TensorId weight = b.Parameter("weight", {b.dim(x, -1)});
+  const Dims width = {b.dim(x, -1)};
+  TensorId weight =
+      b.options().kbit_prepare ? b.Parameter("weight", width, DType::kFloat32) : b.Parameter("weight", width);
   const DType dtype = b.at(x).dtype;
   x = op::Cast(b, x, DType::kFloat32);
   TensorId variance = op::Mean(b, op::Unary(b, "pow", x, {{"exponent", std::int64_t{2}}}), {-1}, true);

@@ -33,7 +33,10 @@ TensorId MergeHeads(Builder& b, TensorId x);
 
 // 0 where a query may look, the lowest float elsewhere: [batch, 1, length, length]. A query sees `window` keys, itself
 // among them; 0: all before it.
-TensorId CausalMask(Builder& b, std::int64_t batch, std::int64_t length, std::int64_t window = 0);
+TensorId CausalMask(Builder& b, std::int64_t batch, std::int64_t length, std::int64_t window = 0,
+                    DType dtype = DType::kFloat32);
+// The same as true and false.
+TensorId VisibleKeys(Builder& b, std::int64_t batch, std::int64_t length, std::int64_t window = 0);
 
 // x / sqrt(mean(x^2) + eps) * weight, op by op. `offset`: the weight is stored less one (gemma).
 TensorId RmsNorm(Builder& b, const std::string& name, TensorId x, bool offset = false);

@@ -1,0 +1,105 @@
+// The tables of every way to store, and the ops that read them.
+#include "model/quantize.h"
+
+#include "model/ops.h"
+
+namespace ebbtide::model {
+namespace {
+
+constexpr std::int64_t kBlock = 64, kOuterBlock = 256, kCodes = 16;  // nf4
+constexpr std::int64_t kGroup = 128, kCodesPerWord = 8;                                 // gptq4
+
+std::int64_t DivideUp(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+// The weight as it is stored, and what an op takes to read it, forward and backward.
+struct Stored {
+  std::vector<Argument> arguments;
+  Bytes forward_scratch = 0, backward_scratch = 0;
+};
+
+DType ComputeType(const Builder& b) { return b.options().dtype.value_or(DType::kFloat32); }
+
+Stored StoreNf4(Builder& b, std::int64_t in, std::int64_t out) {
+  const std::int64_t blocks = DivideUp(in * out, kBlock);
+  Stored stored;
+  stored.arguments = {{"weight", b.FrozenParameter("weight", {DivideUp(in * out, 2), 1}, DType::kUInt8)},
+                      {"absmax", b.Buffer("absmax", {blocks}, DType::kUInt8)},
+                      {"code", b.Buffer("quant_map", {kCodes})},
+                      {"nested_absmax", b.Buffer("nested_absmax", {DivideUp(blocks, kOuterBlock)})},
+                      {"offset", b.Buffer("offset", {})}};
+  stored.forward_scratch = in * out * ItemSize(ComputeType(b)) + blocks * ItemSize(DType::kFloat32);
+  stored.backward_scratch = stored.forward_scratch;
+  return stored;
+}
+
+Stored StoreGptq4(Builder& b, std::int64_t in, std::int64_t out) {
+  const std::int64_t groups = DivideUp(in, kGroup);
+  Stored stored;
+  stored.arguments = {{"qweight", b.FrozenParameter("qweight", {DivideUp(in, kCodesPerWord), out}, DType::kInt32)},
+                      {"qzeros", b.Buffer("qzeros", {groups, DivideUp(out, kCodesPerWord)}, DType::kInt32)},
+                      {"scales", b.Buffer("scales", {groups, out}, DType::kFloat16)},
+                      {"g_idx", b.Buffer("g_idx", {in}, DType::kInt32)}};
+  stored.forward_scratch = stored.backward_scratch = in * out * ItemSize(DType::kFloat16);
+  return stored;
+}
+
+// The product is taken of integers: the input's own codes, and sums of 32 bits.
+Stored StoreInt8(Builder& b, std::int64_t in, std::int64_t out, std::int64_t rows, DType dtype) {
+  Stored stored;
+  stored.arguments = {{"weight", b.FrozenParameter("weight", {out, in}, DType::kInt8)},
+                      {"scb", b.Buffer("SCB", {out})}};
+  const Bytes half = dtype == DType::kFloat16 ? 0 : rows * in * 2;  // the input is rounded to float16 first
+  stored.forward_scratch = half + rows * in + rows * 4 + rows * out * ItemSize(DType::kInt32);
+  stored.backward_scratch = in * out * ItemSize(dtype);
+  return stored;
+}
+
+Stored StoreFp8(Builder& b, std::int64_t in, std::int64_t out) {
+  Stored stored;
+  // No element type of ours is a float of 8 bits; a byte is as large.
+  stored.arguments = {{"weight", b.FrozenParameter("weight", {out, in}, DType::kUInt8)},
+                      {"scale", b.Buffer("scale", {out, 1})}};
+  stored.forward_scratch = stored.backward_scratch = in * out * ItemSize(ComputeType(b));
+  return stored;
+}
+
+Stored Store(Builder& b, std::int64_t in, std::int64_t out, std::int64_t rows, DType dtype) {
+  switch (*b.options().quantize) {
+    case Quantization::kNf4: return StoreNf4(b, in, out);
+    case Quantization::kGptq4: return StoreGptq4(b, in, out);
+    case Quantization::kInt8: return StoreInt8(b, in, out, rows, dtype);
+    case Quantization::kFp8: return StoreFp8(b, in, out);
+  }
+  return {};
+}
+
+}  // namespace
+
+bool IsQuantized(const Builder& b) {
+  if (!b.options().quantize) return false;
+  const std::string& layer = b.layer();
+  const std::string last = layer.substr(layer.rfind('.') + 1);
+  return last != "lm_head" && last != "embed_out";
+}
+
+TensorId QuantizedLinear(Builder& b, TensorId x, std::int64_t features, bool bias) {
+  const std::int64_t in = b.dim(x, -1), rows = ElementCount(b.shape(x)) / in;
+  const DType given = b.at(x).dtype;
+  // bitsandbytes computes in the type it was told and hands back the type it was given; GPTQ computes in float16.
+  const DType compute = b.options().quantize == Quantization::kGptq4 ? DType::kFloat16 : ComputeType(b);
+  Stored stored = Store(b, in, features, rows, compute);
+  x = op::Cast(b, x, compute);
+  Dims shape = b.shape(x);
+  shape.back() = features;
+  Arguments arguments = {{"input", x}};
+  arguments.insert(arguments.end(), stored.arguments.begin(), stored.arguments.end());
+  if (bias) arguments.push_back({"bias", b.FrozenParameter("bias", {features}, compute)});
+  const TensorId out = b.CallOne("quantized_linear", std::move(arguments), {shape, compute});
+  Op& op = b.graph().ops.back();
+  op.flops = SaturatingMul(SaturatingMul(2 * rows, in), features);
+  op.workspace = stored.forward_scratch;
+  op.arguments.push_back({"backward_workspace", stored.backward_scratch});
+  return op::Cast(b, out, given);
+}
+
+}  // namespace ebbtide::model
