@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "base/nearest.h"
+#include "cli/language_flags.h"
 
 namespace ebbtide::cli {
 namespace {
@@ -66,6 +67,25 @@ void ParseAutocast(const std::string& text, std::optional<DType>& dtype) {
   }
 }
 
+// A word, or a pattern of layers.
+void ParseCheckpoint(const std::string& text, model::ModelOptions& options) {
+  using model::CheckpointKind;
+  options.checkpoint = "";
+  options.checkpoint_kind = text == "reentrant" ? CheckpointKind::kReentrant
+                            : text == "offload" ? CheckpointKind::kOffload
+                                                : CheckpointKind::kPlain;
+  if (text == kBareFlag || options.checkpoint_kind != CheckpointKind::kPlain) return;
+  if (!text.starts_with("every:")) {
+    options.checkpoint = text;
+    return;
+  }
+  const auto every = ParseWhole(std::string_view(text).substr(6));
+  if (!every || *every < 1) {
+    throw CLI::ValidationError("--checkpoint", fmt::format("expected every:N with a positive N, found {}", text));
+  }
+  options.checkpoint_every = *every;
+}
+
 std::string CheckUpTo(std::int64_t most, const std::string& text) {
   const auto number = ParseWhole(text);
   if (number && *number > 0 && *number <= most) return {};
@@ -74,6 +94,13 @@ std::string CheckUpTo(std::int64_t most, const std::string& text) {
 std::string CheckThreads(const std::string& text) { return CheckUpTo(kMostThreads, text); }
 std::string CheckAccumulate(const std::string& text) { return CheckUpTo(kMostPasses, text); }
 std::string CheckRank(const std::string& text) { return CheckUpTo(kMostRank, text); }
+
+std::string CheckShare(std::string& text) {
+  double share = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), share);
+  if (error == std::errc() && end == text.data() + text.size() && share >= 0 && share < 1) return {};
+  return fmt::format("expected a number from 0 to 1, found {}", text.empty() ? "nothing" : text);
+}
 
 std::string CheckPattern(const std::string& text) {
   return text.empty() ? "expected a pattern of paths, as 'layer1.*', found nothing" : "";
@@ -145,7 +172,11 @@ void AddFineTuningFlags(CLI::App& verb, ModelFlags& flags) {
                           ->check(Check(CheckRank));
   CLI::Option* targets = AddPatterns(verb, "--lora-targets", options.lora_targets,
                                      "Linear layers that get an adapter (default: peft's for the model)");
-  flags.choices.insert(flags.choices.end(), {freeze, lora, targets});
+  CLI::Option* dropout =
+      verb.add_option("--lora-dropout", options.lora_dropout, "Dropout in front of adapters (default 0)")
+          ->type_name("SHARE")
+          ->check(CLI::Validator(CheckShare, ""));
+  flags.choices.insert(flags.choices.end(), {freeze, lora, targets, dropout});
 }
 
 // How a batch is cut up, and what is kept of it.
@@ -156,10 +187,14 @@ void AddSavingFlags(CLI::App& verb, ModelFlags& flags) {
                                 ->type_name("N")
                                 ->check(Check(CheckAccumulate));
   CLI::Option* checkpoint =
-      verb.add_flag("--checkpoint", flags.checkpoint,
-                    "Recompute blocks in backward, as torch.utils.checkpoint does (=PATTERN: these layers)")
-          ->each([&](const std::string& text) { options.checkpoint = text == kBareFlag ? "" : text; });
-  flags.choices.insert(flags.choices.end(), {accumulate, checkpoint});
+      verb.add_flag(
+              "--checkpoint", flags.checkpoint,
+              "Recompute blocks in backward, as torch.utils.checkpoint does (=PATTERN: these layers; =reentrant: as "
+              "its older form; =every:N: every so many-th block; =offload: what goes into blocks waits on the host)")
+          ->each([&](const std::string& text) { ParseCheckpoint(text, options); });
+  CLI::Option* clip =
+      verb.add_flag("--clip", options.clip, "Scale gradients to a norm before the update")->disable_flag_override();
+  flags.choices.insert(flags.choices.end(), {accumulate, checkpoint, clip});
 }
 
 void AddStepFlags(CLI::App& verb, ModelFlags& flags) {
@@ -173,6 +208,7 @@ void AddStepFlags(CLI::App& verb, ModelFlags& flags) {
                               ->type_name("TYPE"));
   AddFineTuningFlags(verb, flags);
   AddSavingFlags(verb, flags);
+  AddLanguageFlags(verb, flags);
 }
 
 }  // namespace
@@ -181,7 +217,8 @@ void AddModelFlags(CLI::App& verb, ModelFlags& flags) {
   verb.add_option(
           "MODEL", flags.model,
           "A name that `ebbtide models` lists, an .onnx, a TensorFlow .pb or SavedModel folder, an MXNet -symbol.json, "
-          "a graph or timed trace .json[.gz], a layer profile .txt, or a SCRIPT.py:function")
+          "a Hugging Face folder or its config.json, a graph or timed trace .json[.gz], a layer profile .txt, or a "
+          "SCRIPT.py:function")
       ->type_name("");
   AddShapeFlags(verb, flags);
   AddStepFlags(verb, flags);

@@ -14,8 +14,13 @@ void AddTrainingFlags(CLI::App& verb, TrainingFlags& flags) {
                   "MXNet's storage manager: naive (default) or round; TensorFlow's memory: growth "
                   "(default) or fixed, all of the device at once")
       ->type_name("NAME");
+  verb.add_option(
+          "--loop", flags.request.loop,
+          "Whose loop: plain, or trainer, which lets go of the model's outputs before backward and of gradients "
+          "behind the update; default: trainer for a Hugging Face configuration")
+      ->type_name("NAME");
   verb.add_option("--zero-grad", flags.request.zero_grad,
-                  "Where the loop drops gradients: start (default), before-backward or end")
+                  "Where the loop drops gradients: start (default of a plain loop), before-backward or end")
       ->type_name("PLACE");
   verb.add_option("--iterations", flags.request.iterations, "Iterations to go through (default 3)")
       ->type_name("N")

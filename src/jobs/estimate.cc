@@ -4,6 +4,7 @@
 #include "estimate/not_counted.h"
 #include "jobs/largest_batch.h"
 #include "jobs/peak.h"
+#include "model/hf/hf.h"
 
 namespace ebbtide::jobs {
 namespace {
@@ -46,6 +47,16 @@ Result<std::optional<LargestBatches>> LargestBatchesOf(const ModelRequest& reque
   return largest ? std::optional(*largest) : std::nullopt;
 }
 
+Result<std::optional<estimate::Estimate>> WorstRouting(ModelRequest request, estimate::Options options,
+                                                       const JobContext& context) {
+  if (SourceOf(request) != model::ModelSource::kHuggingFace) return std::nullopt;
+  if (!model::hf::HasExperts(model::hf::ConfigPath(request.model))) return std::nullopt;
+  request.options.routing = model::RoutingCase::kWorst;
+  options.keep_timeline = false;
+  EBB_ASSIGN_OR_RETURN(const std::shared_ptr<const TrainingGraph> graph, LoadModel(request, context));
+  return estimate::EstimateTraining(*graph, options);
+}
+
 }  // namespace
 
 Result<EstimateResult> Estimate(const EstimateRequest& request, const JobContext& context) {
@@ -69,6 +80,7 @@ Result<EstimateResult> Estimate(const EstimateRequest& request, const JobContext
   out.largest_first = LargestFirst(out.breakdown);
   out.largest_at_peak = TensorsAtPeak(out.estimate, *out.graph, kTensorsListed);
   out.reserved_before_training = ReservedBeforeTraining(out.estimate.timeline);
+  EBB_ASSIGN_OR_RETURN(out.worst_routing, WorstRouting(model, out.options, context));
   out.lacks = out.estimate.fits ? 0 : LackOf(out.estimate);
   out.not_counted = estimate::NotCounted(*out.graph);
   out.notes = NotesOn(*out.graph);

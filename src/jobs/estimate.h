@@ -53,8 +53,11 @@ struct EstimateResult {
   Bytes lacks = 0;                                 // what the device would have to have more; 0: it fits
   std::optional<std::int64_t> largest_batch;       // of a job that does not fit, where it can be told; 0: none fits
   std::optional<std::int64_t> largest_safe_batch;  // whose safe figure fits; beside largest_batch
-  std::vector<std::string> not_counted;            // what no rule is there for: "scratch of aten::sort"
-  std::vector<std::string> notes;                  // what the figures do not cover
+  // Of a mixture of experts: the same where the router sends all tokens to as few experts as there can be. The estimate
+  // itself takes it to be fair.
+  std::optional<estimate::Estimate> worst_routing;
+  std::vector<std::string> not_counted;  // what no rule is there for: "scratch of aten::sort"
+  std::vector<std::string> notes;        // what the figures do not cover
 };
 
 Result<EstimateResult> Estimate(const EstimateRequest& request, const JobContext& context);

@@ -7,6 +7,7 @@
 
 #include "base/nearest.h"
 #include "graph/json.h"
+#include "model/hf/hf.h"
 #include "model/script.h"
 #include "model/source.h"
 #include "model/update_rules.h"
@@ -25,10 +26,14 @@ constexpr std::string_view kBatch = "--batch-size", kWidths = "--widths", kEleme
 constexpr std::array kShapes = {
     kBatch,     std::string_view("--image-size"), std::string_view("--seq-len"), std::string_view("--classes"), kWidths,
     kOptimizer, std::string_view("--device")};
-constexpr std::array<std::string_view, 7> kStep = {"--inference",    "--autocast",   "--freeze",    "--lora",
-                                                   "--lora-targets", "--accumulate", "--checkpoint"};
-constexpr std::array<std::string_view, 2> kLora = {"--lora", "--lora-targets"};
-constexpr std::array<std::string_view, 3> kTrainingOnly = {"--freeze", "--accumulate", "--checkpoint"};
+constexpr std::array<std::string_view, 9> kStep = {"--inference",  "--autocast",     "--freeze",
+                                                   "--lora",       "--lora-targets", "--lora-dropout",
+                                                   "--accumulate", "--checkpoint",   "--clip"};
+constexpr std::array<std::string_view, 9> kLanguage = {"--dtype",     "--quantize",     "--kbit-prepare",
+                                                       "--attention", "--loss",         "--kernels",
+                                                       "--packing",   "--resize-vocab", "--transformers"};
+constexpr std::array<std::string_view, 3> kLora = {"--lora", "--lora-targets", "--lora-dropout"};
+constexpr std::array<std::string_view, 4> kTrainingOnly = {"--freeze", "--accumulate", "--checkpoint", "--clip"};
 
 template <class Flags>
 Status Refuse(const ModelRequest& request, const Flags& flags, std::string_view why) {
@@ -63,6 +68,13 @@ Status CheckStep(const ModelRequest& request) {
   if (!options.lora_targets.empty() && !options.lora) {
     return Fail("--lora-targets: expected --lora, the rank of the adapters, beside it");
   }
+  if (request.Gave("--lora-dropout") && !options.lora) {
+    return Fail("--lora-dropout: expected --lora, the rank of the adapters, beside it");
+  }
+  if (options.quantize && !options.lora && !options.inference) {
+    return Fail("--quantize: expected --lora beside it; weights stored so are not trained");
+  }
+  if (options.kbit_prepare && !options.quantize) return Fail("--kbit-prepare: expected --quantize beside it");
   if (!options.inference) return {};
   for (const std::string_view flag : kTrainingOnly) {
     if (request.Gave(std::string(flag))) {
@@ -70,6 +82,13 @@ Status CheckStep(const ModelRequest& request) {
     }
   }
   return {};
+}
+
+// A configuration of a family that only the user's own packages can build.
+bool IsCapturedConfig(const ModelRequest& request) {
+  if (SourceOf(request) != ModelSource::kHuggingFace) return false;
+  const std::string config = model::hf::ConfigPath(request.model);
+  return !config.empty() && !model::hf::IsReadHere(config);
 }
 
 bool IsFixed(const ModelRequest& request) { return model::IsFixed(SourceOf(request)); }
@@ -113,12 +132,15 @@ Status CheckNamed(const ModelRequest& request) {
 Status CheckOptimizer(const std::string& name) {
   std::vector<std::string> names = model::OptimizerNames();
   names.push_back("none");
-  if (std::ranges::find(names, name) != names.end()) return {};
+  if (std::ranges::find(names, model::OptimizerNamed(name)) != names.end()) return {};
   return Fail("--optimizer: expected {}; found {}{}", JoinWithOr(names), name, DidYouMean(name, names));
 }
 
 Status CheckModel(const ModelRequest& request) {
   EBB_RETURN_IF_ERROR(CheckNamed(request));
+  if (SourceOf(request) != ModelSource::kHuggingFace) {
+    EBB_RETURN_IF_ERROR(Refuse(request, kLanguage, "expected a Hugging Face folder or its config.json"));
+  }
   switch (SourceOf(request)) {
     case ModelSource::kScript: return CheckScript(request);
     case ModelSource::kGraph:
@@ -131,6 +153,15 @@ Status CheckModel(const ModelRequest& request) {
     case ModelSource::kTensorflow:
       EBB_RETURN_IF_ERROR(Refuse(request, kWidths, "which has its own layers"));
       EBB_RETURN_IF_ERROR(Refuse(request, kLora, "whose linear layers have no names of their own"));
+      break;
+    case ModelSource::kHuggingFace:
+      EBB_RETURN_IF_ERROR(Refuse(request, kWidths, "which has its own layers"));
+      EBB_RETURN_IF_ERROR(Refuse(request, kElementwise, "whose operators are all known"));
+      if (IsCapturedConfig(request)) {
+        constexpr std::string_view kWhy = "whose family is captured with your own packages";
+        EBB_RETURN_IF_ERROR(Refuse(request, kLanguage, kWhy));
+        return Refuse(request, kStep, kWhy);
+      }
       break;
     case ModelSource::kBuiltIn:
     case ModelSource::kUnknownFile:
@@ -151,7 +182,9 @@ Status CheckRequest(const ModelRequest& request) {
 // Of a MODEL that is not in memory yet.
 Result<TrainingGraph> MakeGraph(const ModelRequest& request, const JobContext& context) {
   EBB_RETURN_IF_ERROR(CheckRequest(request));
-  if (SourceOf(request) != ModelSource::kScript) return model::LoadModel(request.model, request.options);
+  if (SourceOf(request) != ModelSource::kScript && !IsCapturedConfig(request)) {
+    return model::LoadModel(request.model, request.options);
+  }
   EBB_ASSIGN_OR_RETURN(Capturer* const capturer, CapturerOf(request, context));
   return capturer->Capture(request);
 }
@@ -181,8 +214,8 @@ Result<AnyBatchModel> AnyBatchModel::Open(const ModelRequest& request, const Job
     EBB_RETURN_IF_ERROR(CheckFixed(request, "a graph whose optimizer and shapes are fixed", true));
     EBB_ASSIGN_OR_RETURN(const std::vector<TrainingGraph> graphs, ReadCaptures(request));
     EBB_RETURN_IF_ERROR(any.Combine(graphs, request.other_batches));
-  } else if (SourceOf(request) == ModelSource::kScript) {
-    EBB_RETURN_IF_ERROR(CheckScript(request));
+  } else if (SourceOf(request) == ModelSource::kScript || IsCapturedConfig(request)) {
+    EBB_RETURN_IF_ERROR(CheckModel(request));
     EBB_ASSIGN_OR_RETURN(Capturer* const capturer, CapturerOf(request, context));
     EBB_ASSIGN_OR_RETURN(const std::vector<TrainingGraph> graphs, capturer->CaptureBatches(request));
     if (const Status combined = any.Combine(graphs, {}); !combined) return Within(request.model, combined.error());

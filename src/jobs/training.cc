@@ -17,6 +17,8 @@ using model::ModelSource;
 
 constexpr std::array<std::pair<const char*, ZeroGrad>, 3> kZeroGrads = {
     {{"start", ZeroGrad::kStart}, {"before-backward", ZeroGrad::kBeforeBackward}, {"end", ZeroGrad::kEnd}}};
+// Whether the loop keeps what the model returned until the next call.
+constexpr std::array<std::pair<const char*, bool>, 2> kLoops = {{{"plain", true}, {"trainer", false}}};
 constexpr std::int64_t kMostIterations = 1000;
 
 // What frameworks and their versions differ in.
@@ -110,7 +112,15 @@ Result<Training> ParseTraining(const TrainingRequest& request, const ModelReques
   Training training{.framework = version.framework, .options = {}};
   estimate::Options& options = training.options;
   options.training.iterations = request.iterations;
-  EBB_ASSIGN_OR_RETURN(options.training.zero_grad, ParseChoice("--zero-grad", request.zero_grad, kZeroGrads));
+  const bool is_trained_so = SourceOf(model) == ModelSource::kHuggingFace;
+  EBB_ASSIGN_OR_RETURN(options.training.keeps_outputs, ParseChoice("--loop",
+                                                                   !request.loop.empty() ? request.loop
+                                                                   : is_trained_so       ? "trainer"
+                                                                                         : "plain",
+                                                                   kLoops));
+  const std::string usual = options.training.keeps_outputs ? "start" : "end";
+  EBB_ASSIGN_OR_RETURN(options.training.zero_grad,
+                       ParseChoice("--zero-grad", request.zero_grad.empty() ? usual : request.zero_grad, kZeroGrads));
   EBB_ASSIGN_OR_RETURN(options.allocator, AllocatorOf(request, version));
   options.training.blas_workspace = version.blas_workspace;
   if (!request.cublas_workspace.empty()) {

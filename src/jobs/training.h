@@ -12,7 +12,8 @@ namespace ebbtide::jobs {
 // Names and numbers as they were given; ParseTraining says which there are.
 struct TrainingRequest {
   std::string framework = {};         // "pytorch", "pytorch-2.6", "mxnet", ...; empty: that of the file, else pytorch
-  std::string zero_grad = "start";    // where the loop drops gradients
+  std::string loop = {};              // "plain", "trainer"; empty: trainer for a Hugging Face configuration, else plain
+  std::string zero_grad = {};         // where the loop drops gradients; empty: as the loop does, "start" or "end"
   std::int64_t iterations = 3;        // to go through
   std::string alloc_conf = {};        // as in PYTORCH_ALLOC_CONF
   std::string pool = {};              // of MXNet and TensorFlow; empty: their default

@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/nearest.h"
 #include "graph/json.h"
+#include "model/hf/hf.h"
 #include "model/model.h"
 #include "model/mxnet/mxnet.h"
 #include "model/onnx/onnx.h"
@@ -60,11 +61,14 @@ Result<TrainingGraph> LoadModel(const std::string& model, const ModelOptions& op
     case ModelSource::kGraph: return ReadJson(model);
     case ModelSource::kLayers: return timed::ReadLayers(model);
     case ModelSource::kMxnet: return mxnet::ReadModel(model, options);
+    case ModelSource::kHuggingFace: return hf::ReadModel(model, options);
     case ModelSource::kOnnx: return onnx::ReadModel(model, options);
     case ModelSource::kTensorflow: return tensorflow::ReadModel(model, options);
     case ModelSource::kUnknownFile:
-      return Fail("{}: expected a file that ends in .onnx, .json, .json.gz, .txt or .pb, or a SavedModel folder",
-                  model);
+      return Fail(
+          "{}: expected a file that ends in .onnx, .json, .json.gz, .txt or .pb, a SavedModel folder, or one with a "
+          "config.json",
+          model);
     case ModelSource::kScript: return Fail("{}: a function of a script is captured first (ebbtide capture)", model);
     case ModelSource::kBuiltIn: break;
   }

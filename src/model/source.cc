@@ -1,6 +1,7 @@
 // Kinds of MODEL by their names.
 #include "model/source.h"
 
+#include "model/hf/hf.h"
 #include "model/mxnet/mxnet.h"
 #include "model/tensorflow/tensorflow.h"
 
@@ -17,6 +18,7 @@ bool NamesScriptFunction(const std::string& model) {
 ModelSource SourceOf(const std::string& model) {
   if (NamesScriptFunction(model)) return ModelSource::kScript;
   if (mxnet::IsSymbolFile(model)) return ModelSource::kMxnet;
+  if (!hf::ConfigPath(model).empty()) return ModelSource::kHuggingFace;
   if (model.ends_with(".json") || model.ends_with(".json.gz")) return ModelSource::kGraph;
   if (model.ends_with(".txt")) return ModelSource::kLayers;
   if (model.ends_with(".onnx")) return ModelSource::kOnnx;

@@ -13,11 +13,12 @@ enum class ModelSource : std::uint8_t {
   kOnnx,         // .onnx
   kTensorflow,   // .pb, .pb.gz, or a SavedModel folder
   kMxnet,        // -symbol.json, -symbol.json.gz
+  kHuggingFace,  // a config.json of transformers, timm or diffusers, or a folder that has one
   kScript,       // SCRIPT.py:function, which is captured before use
   kUnknownFile,  // a path with a suffix that nobody reads
 };
 
-// Looks at the file system only to tell a SavedModel folder from others.
+// Looks at the file system only to tell folders from each other, and configurations from other .json files.
 ModelSource SourceOf(const std::string& model);
 
 // Whether shapes and optimizer are fixed: nothing but the batch can be chosen, and that only with a second capture.

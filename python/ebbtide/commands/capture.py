@@ -80,6 +80,11 @@ def _capture(options):
         name = f"{os.path.basename(script)}:{function}"
     elif options.model.endswith(".py"):
         raise CaptureError(f"{options.model}: expected {options.model}:FUNCTION")
+    elif is_config(options.model):
+        from .. import config_models
+
+        parts = config_models.build(options.model, **sizes, optimizer=options.optimizer or "sgd")
+        name = os.path.basename(os.path.normpath(options.model))
     else:
         from .. import torch_models
 
@@ -93,6 +98,11 @@ def _capture(options):
     for step in steps:
         step.graph["name"] = name
     return steps, parts
+
+
+def is_config(path):
+    """Whether MODEL is a Hugging Face folder or its config.json."""
+    return os.path.isfile(os.path.join(path, "config.json")) if os.path.isdir(path) else path.endswith(".json")
 
 
 def _report(paths, steps, parts):

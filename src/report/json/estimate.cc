@@ -61,6 +61,7 @@ Json EstimateJson(const jobs::EstimateResult& prediction) {
   result["fits"] = estimate.fits;
   result["peak_reserved_bytes"] = estimate.peak_reserved;
   result["peak_allocated_bytes"] = estimate.peak_allocated;
+  result["end_allocated_bytes"] = estimate.end_allocated;
   result["reserved_before_training_bytes"] = prediction.reserved_before_training;
   result["total_bytes"] = estimate.total();
   result["safe_bytes"] = prediction.safe.bytes;
@@ -79,6 +80,13 @@ Json EstimateJson(const jobs::EstimateResult& prediction) {
   if (prediction.largest_batch) result["largest_batch"] = *prediction.largest_batch;
   result["largest_safe_batch"] = nullptr;
   if (prediction.largest_safe_batch) result["largest_safe_batch"] = *prediction.largest_safe_batch;
+  if (prediction.worst_routing) {
+    const estimate::Estimate& worst = *prediction.worst_routing;
+    result["worst_routing"] = {{"fits", worst.fits},
+                               {"peak_reserved_bytes", worst.peak_reserved},
+                               {"peak_allocated_bytes", worst.peak_allocated},
+                               {"total_bytes", worst.total()}};
+  }
   result["largest_contributors"] = ContributionsJson(prediction.largest_first, kContributorsShown);
   Json breakdown = Json::object();
   for (const jobs::Contribution& part : prediction.breakdown) breakdown[part.name] = part.bytes;

@@ -63,7 +63,9 @@ std::string StepOf(const TrainingGraph& graph) {
                                                             {"freeze", "{} frozen"},
                                                             {"lora", "LoRA of rank {}"},
                                                             {"accumulate", "gradients of {} batches summed"},
-                                                            {"checkpoint", "{} recomputed"}};
+                                                            {"checkpoint", "{} recomputed"},
+                                                            {"dtype", "weights of {}"},
+                                                            {"quantize", "stored as {}"}};
   std::string out;
   for (const auto& [key, words] : kWords) {
     const std::string value = MetaOf(graph, key);
@@ -124,6 +126,15 @@ std::string Figures(const jobs::EstimateResult& prediction, const Terminal& term
                 fmt::format("{} in {}", FormatBytes(estimate.peak_allocated),
                             PlaceText(estimate.at_allocated_peak, *prediction.graph)),
                 terminal);
+  if (prediction.worst_routing) {
+    const estimate::Estimate& worst = *prediction.worst_routing;
+    out += Figure("experts",
+                  worst.total() == estimate.total()
+                      ? "tokens routed evenly; no routing takes more"
+                      : fmt::format("tokens routed evenly; at worst {}{}", FormatBytes(worst.total()),
+                                    worst.fits ? "" : ", which does not fit"),
+                  terminal);
+  }
   out += Figure("context", context, terminal);
   if (const std::string step = StepOf(*prediction.graph); !step.empty()) out += Figure("step", step, terminal);
   if (!prediction.not_counted.empty()) {
