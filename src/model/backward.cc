@@ -157,7 +157,8 @@ class Backward {
       if (!is_tensor && !std::holds_alternative<std::monostate>(argument.value)) arguments.push_back(argument);
     }
     std::vector<TensorId> gradients = b_.Call(formula.name, std::move(arguments), std::move(outputs));
-    if (const auto* scratch = ArgumentAs<std::int64_t>(*node_, "backward_workspace")) {
+    const bool is_of_input = std::ranges::count(statement.targets, "input") > 0;
+    if (const auto* scratch = ArgumentAs<std::int64_t>(*node_, "backward_workspace"); scratch && is_of_input) {
       b_.graph().ops.back().workspace = *scratch;
     }
     for (std::size_t i = 0; i < targets.size(); ++i) {

@@ -110,7 +110,7 @@ constexpr Row kTable[] = {
     {"sum",           "",            "=", "self = expanded(grad)"},
     {"amax amin",     "self result", "=", "self = mul(expanded(grad), eq(self, expanded(result)))"},
     {"prod logsumexp linalg_vector_norm", "self result", "=", "self = reduction_backward(grad, self, result)"},
-    {"topk",          "result1",     "=", "self = value_selecting_reduction_backward(grad, result1)"},
+    {"topk max",      "result1",     "=", "self = value_selecting_reduction_backward(grad, result1)"},
     {"cumsum",        "",            "=", "self = flipped_cumsum(grad)"},
 
     // ---- views and copies
@@ -168,7 +168,7 @@ constexpr Row kTable[] = {
     {"fused_lora_", "input dropped a b", "=",
      "a = fused_lora_a_backward(grad, dropped, b); b = fused_lora_b_backward(grad, dropped, a); "
      "input = fused_lora_input_backward(grad, input, dropped, a, b); self = same(grad)"},
-    {"triton_rope_",     "",            "=", "self = overwritten(grad, cos, sin)"},
+    {"triton_rope_",     "cos sin",     "=", "self = overwritten(grad, cos, sin)"},
     {"triton_silu_mul",  "self other",  "=", "other = overwritten(other, grad, self); self = overwritten(self, grad)"},
     {"triton_cross_entropy", "self target result1", "=", "self = overwritten(self, grad, target, result1)"},
     {"liger_linear_cross_entropy", "result1 result2", "=", "weight = overwritten(result2, grad); self = overwritten(result1, grad)"},

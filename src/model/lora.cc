@@ -35,7 +35,12 @@ TensorId WithFusedAdapter(Builder& b, TensorId x, TensorId result) {
     dropped = b.CallOne("fused_lora_dropout", {{"self", x}}, {b.shape(x), b.at(x).dtype}, {.random = true});
     b.set_needs_grad(dropped, false);
   }
-  return b.InPlace("fused_lora_", result, {{"input", x}, {"dropped", dropped}, {"a", a}, {"b", up}});
+  const std::int64_t rows = ElementCount(b.shape(x)) / b.dim(x, -1), size = ItemSize(b.at(x).dtype);
+  const TensorId sum = b.InPlace("fused_lora_", result, {{"input", x}, {"dropped", dropped}, {"a", a}, {"b", up}});
+  Op& op = b.graph().ops.back();
+  op.workspace = rows * b.dim(result, -1) * size;  // the adapter's share; backward: that, its mask, and both multiplied
+  op.arguments.push_back({"backward_workspace", rows * b.dim(x, -1) * (2 * size + 1)});
+  return sum;
 }
 
 }  // namespace

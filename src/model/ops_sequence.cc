@@ -29,6 +29,15 @@ TensorId AdditiveMask(Builder& b, TensorId mask, DType dtype) {
 // Softmax(q k' / sqrt(d)) v, op by op, for what the fused kernels do not take: on the CPU dropout and learnt masks.
 TensorId AttentionByParts(Builder& b, TensorId query, TensorId key, TensorId value, const AttentionOptions& options) {
   const DType dtype = b.at(query).dtype;
+  const auto for_every_query = [&](TensorId x) {  // heads that queries share, once for each
+    const Dims shape = b.shape(x);
+    const std::int64_t times = b.dim(query, 1) / shape[1];
+    if (times == 1) return x;
+    x = Expand(b, Unsqueeze(b, x, 2), {shape[0], shape[1], times, shape[2], shape[3]});
+    return Reshape(b, x, {shape[0], shape[1] * times, shape[2], shape[3]});
+  };
+  key = for_every_query(key);
+  value = for_every_query(value);
   TensorId mask = AdditiveMask(b, options.mask, dtype);
   double root_scale = std::sqrt(options.scale.value_or(1 / std::sqrt(static_cast<double>(b.dim(query, -1)))));
   TensorId scaled_query = WithScalar(b, "mul", query, root_scale);
@@ -82,7 +91,8 @@ TensorId AttentionOnCuda(Builder& b, TensorId query, TensorId key, TensorId valu
   OutputSpec seed{{}, DType::kInt64};
   CallOptions random{{}, options.dropout > 0};
   bool half = result.dtype == DType::kFloat16 || result.dtype == DType::kBFloat16;
-  if (half && !options.mask.valid()) {
+  const bool same_width = b.dim(query, 3) == b.dim(value, 3);  // else flash attention does not take it
+  if (half && same_width && !options.mask.valid()) {
     return b.Call("_scaled_dot_product_flash_attention",
                   {{"query", query},
                    {"key", key},
@@ -123,7 +133,9 @@ TensorId Attention(Builder& b, TensorId query, TensorId key, TensorId value, con
     return fused ? AttentionOnCuda(b, query, key, value, options, result)
                  : AttentionByParts(b, query, key, value, options);
   }
-  if (options.dropout > 0 || b.NeedsGrad(options.mask)) return AttentionByParts(b, query, key, value, options);
+  const bool same_width = b.dim(query, 3) == b.dim(value, 3);
+  if (options.dropout > 0 || b.NeedsGrad(options.mask) || !same_width)
+    return AttentionByParts(b, query, key, value, options);
   // The CPU's kernel lays its result out as the query is.
   return AttentionOnCpu(b, query, key, value, options, {shape, dtype, StrideLike(b.at(query), shape)});
 }

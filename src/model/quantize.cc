@@ -7,7 +7,7 @@ namespace ebbtide::model {
 namespace {
 
 constexpr std::int64_t kBlock = 64, kOuterBlock = 256, kCodes = 16;  // nf4
-constexpr std::int64_t kGroup = 128, kCodesPerWord = 8;                                 // gptq4
+constexpr std::int64_t kGroup = 128, kCodesPerWord = 8;              // gptq4
 
 std::int64_t DivideUp(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
@@ -93,7 +93,9 @@ TensorId QuantizedLinear(Builder& b, TensorId x, std::int64_t features, bool bia
   shape.back() = features;
   Arguments arguments = {{"input", x}};
   arguments.insert(arguments.end(), stored.arguments.begin(), stored.arguments.end());
-  if (bias) arguments.push_back({"bias", b.FrozenParameter("bias", {features}, compute)});
+  if (bias)
+    arguments.push_back(
+        {"bias", b.FrozenParameter("bias", {features}, b.options().kbit_prepare ? DType::kFloat32 : compute)});
   const TensorId out = b.CallOne("quantized_linear", std::move(arguments), {shape, compute});
   Op& op = b.graph().ops.back();
   op.flops = SaturatingMul(SaturatingMul(2 * rows, in), features);

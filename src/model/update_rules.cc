@@ -86,8 +86,8 @@ constexpr Row kTable[] = {
     // torch.optim.Muon for matrices; AdamW, as its users pair it, for the rest.
     {"muon", Rank::kMatrix, "momentum_buffer",
      "lerp_(momentum_buffer, grad); update = lerp(grad, momentum_buffer); ortho/bf16 = _to_copy(update); "
-     "norm:one = linalg_vector_norm(ortho); div_(ortho, norm); gram:gram/bf16 = mm(ortho); "
-     "square:gram/bf16 = addmm(gram); next/bf16 = addmm(ortho, square); add_(param, next)", ""},
+     "norm:one = linalg_vector_norm(ortho); div_(ortho, norm); gram:gram/bf16 = matmul(ortho); "
+     "square:gram/bf16 = matmul(gram); next/bf16 = matmul(ortho, square); add_(param, next)", ""},
     {"muon", Rank::kVector, "exp_avg exp_avg_sq",
      "mul_(param); lerp_(exp_avg, grad); mul_(exp_avg_sq); addcmul_(exp_avg_sq, grad); root = sqrt(exp_avg_sq); "
      "denom = div(root); add_(denom); addcdiv_(param, exp_avg, denom)", ""},

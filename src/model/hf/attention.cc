@@ -10,6 +10,8 @@ namespace {
 
 // Since when keys and values are handed over once for all query heads that share them.
 constexpr LibraryVersion kFlashShares = {4, 48}, kSdpaShares = {4, 53};
+// Before it every layer of mistral and its kin kept a table of all positions. 4.39 is known to, 4.43 not to.
+constexpr LibraryVersion kTablesComputed = {4, 42};
 
 // [batch, heads, length, width] each.
 struct Heads {
@@ -59,7 +61,10 @@ TensorId WithPositions(Builder& b, const Decoder& model, TensorId x, const Rotar
   const std::int64_t width = b.dim(x, -1);
   const bool is_fused = b.options().kernels != KernelSet::kPlain && model.positions == PositionKind::kRotary;
   if (is_fused && model.rotary_width >= width) return FusedRotary(b, x, rotary.cosine, rotary.sine);
-  if (model.rotary_width >= width) return Turned(b, model.positions, x, rotary);
+  if (model.rotary_width >= width) {
+    const TensorId turned = Turned(b, model.positions, x, rotary);
+    return model.joins_rest ? op::Cat(b, {turned}, -1) : turned;
+  }
   TensorId turned = op::Slice(b, x, -1, 0, model.rotary_width);
   TensorId rest = op::Slice(b, x, -1, model.rotary_width, width);
   return op::Cat(b, {Turned(b, model.positions, turned, rotary), rest}, -1);
@@ -183,7 +188,8 @@ TensorId SoftmaxWithSinks(Builder& b, TensorId scores) {
   TensorId all = op::Cat(b, {scores, sinks}, -1);
   Dims one = b.shape(all);
   one.back() = 1;
-  TensorId largest = b.CallOne("amax", {{"self", all}, {"dim", Dims{-1}}, {"keepdim", true}}, {one, b.at(all).dtype});
+  TensorId largest = b.Call("max", {{"self", all}, {"dim", std::int64_t{-1}}, {"keepdim", true}},
+                            {{one, b.at(all).dtype}, {one, DType::kInt64}})[0];
   all = op::Softmax(b, op::Binary(b, "sub", all, largest), -1);
   return op::Slice(b, all, -1, 0, shape[3]);
 }
@@ -253,6 +259,12 @@ TensorId SelfAttention(Builder& b, const Decoder& model, TensorId x, const Rotar
   if (rotary.cosine.valid() && model.positions != PositionKind::kRotaryComplex) {
     rotary.cosine = op::Unsqueeze(b, rotary.cosine, 1);
     rotary.sine = op::Unsqueeze(b, rotary.sine, 1);
+  }
+  if (model.repeats_keys && b.options().transformers < kTablesComputed) {
+    const DType dtype = b.options().dtype.value_or(DType::kFloat32);
+    for (const char* name : {"rotary_emb.cos_cached", "rotary_emb.sin_cached"}) {
+      b.Buffer(name, {model.table_places, model.rotary_width}, dtype);
+    }
   }
   Heads heads;
   switch (model.projections) {

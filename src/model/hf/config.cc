@@ -13,11 +13,16 @@ void ReadSizes(Settings& in, Decoder& model) {
   in.Integer({"num_hidden_layers", "n_layer", "num_layers"}, model.layers, 1, kMostLayers);
   in.Integer({"hidden_size", "n_embd", "d_model"}, model.width, 1, kMostWidth);
   in.Integer({"num_attention_heads", "n_head"}, model.heads, 1, kMostHeads);
-  in.Integer({"num_key_value_heads"}, model.key_heads, 1, kMostHeads);
-  in.Integer({"head_dim"}, model.head_width, 1, kMostWidth);
+  // Families that were there before heads were shared know neither setting.
+  const bool shares = model.norm != NormKind::kLayer || model.projections == ProjectionKind::kSeparate;
+  if (shares && model.positions != PositionKind::kLearnt) {
+    in.Integer({"num_key_value_heads"}, model.key_heads, 1, kMostHeads);
+    in.Integer({"head_dim"}, model.head_width, 1, kMostWidth);
+  }
   in.Integer({"intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size"}, model.hidden, 1, kMostHidden);
   in.Integer({"vocab_size"}, model.words, 1, kMostWords);
   if (model.places > 0) in.Integer({"n_positions", "max_position_embeddings"}, model.places, 1, kMostWords);
+  in.Integer({"max_position_embeddings"}, model.table_places, 1, kMostWords);
   if (model.hidden == 0) model.hidden = 4 * model.width;
 }
 

@@ -14,10 +14,10 @@ struct Shared {
   TensorId mask, windowed_mask;  // invalid: the kernel hides what comes later itself
 };
 
-// peft's preparation leaves it in float32, which trl takes back for bfloat16 alone.
-TensorId WordsWeight(Builder& b, const Decoder& model) {
-  auto layer = b.Enter(model.names.words);
-  const Dims shape = {model.words, model.word_width > 0 ? model.word_width : model.width};
+// Of the words' embedding and of the head: peft's preparation leaves them in float32, which trl takes back for bfloat16
+// alone.
+TensorId WordsWeight(Builder& b, const char* name, const Dims& shape) {
+  auto layer = b.Enter(name);
   const bool widens = b.options().kbit_prepare && b.options().dtype == DType::kFloat16;
   return widens ? b.Parameter("weight", shape, DType::kFloat32) : b.Parameter("weight", shape);
 }
@@ -143,9 +143,11 @@ TensorId HeadAndLoss(Builder& b, const Decoder& model, TensorId x, TensorId word
     return LanguageLossOfStates(b, x, model.tied ? words : b.Parameter("weight", shape), labels);
   }
   TensorId logits;
-  if (model.tied) {
+  if (model.tied || b.options().kbit_prepare) {
+    const Dims shape = {model.words, b.dim(x, -1)};
+    const TensorId weight = model.tied ? words : WordsWeight(b, model.names.head, shape);
     auto layer = b.Enter(model.names.head);
-    logits = op::Linear(b, x, words);
+    logits = op::Linear(b, x, weight, model.head_bias ? b.Parameter("bias", {model.words}) : TensorId());
   } else {
     logits = nn::Linear(b, model.names.head, x, model.words, model.head_bias);
   }
@@ -174,7 +176,7 @@ TensorId RecordDecoder(Builder& b, const Decoder& model, std::int64_t batch, std
   TensorId words, x;
   {
     auto decoder = b.Enter(model.names.model);
-    words = WordsWeight(b, model);
+    words = WordsWeight(b, model.names.words, {model.words, model.word_width > 0 ? model.word_width : model.width});
     x = Times(b, model, Embed(b, model, words, tokens));
     x = AddPositions(b, model, x, places, length);
     x = op::Dropout(b, x, model.embedding_dropout);

@@ -126,9 +126,10 @@ struct Decoder {
   std::int64_t value_width = 0;   // of a head; as head_width but in latent attention
   std::int64_t rotary_width = 0;  // of a head, the part that positions turn
   std::int64_t words = 0;
-  std::int64_t places = 0;        // rows of a learnt table of positions
-  std::int64_t spare_places = 0;  // rows of it that no position names (opt)
-  std::int64_t word_width = 0;    // of the words' embedding; 0: as wide as the model (opt-350m)
+  std::int64_t places = 0;            // rows of a learnt table of positions
+  std::int64_t spare_places = 0;      // rows of it that no position names (opt)
+  std::int64_t table_places = 32768;  // positions that rotary tables were once kept for
+  std::int64_t word_width = 0;        // of the words' embedding; 0: as wide as the model (opt-350m)
 
   // ---- Parts
   NormKind norm = NormKind::kRms;
@@ -143,6 +144,7 @@ struct Decoder {
   bool mlp_bias = false;
   bool head_bias = false;     // of the layer that gives the scores
   double rotary_share = 1;    // of a head's width
+  bool joins_rest = false;    // what is turned and the rest are joined, be there a rest or not (phi3)
   bool head_norm = false;     // of queries and keys, head by head
   bool wide_norm = false;     // of queries and keys, all heads at once (olmo2)
   bool scaled_query = false;  // queries are scaled before they meet the keys (opt)

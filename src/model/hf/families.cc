@@ -80,7 +80,7 @@ const std::vector<FamilyRow>& Table() {
       {.norm = N::kLayer, .mlp = MlpKind::kPlain, .block = B::kParallel, .activation = "gelu_new", .qkv_bias = true, .out_bias = true,
        .mlp_bias = true, .head_bias = true, .rotary_share = 0.5, .names = kPhi})},
     {"phi3",    "Phi3ForCausalLM",    Reading::kMistral, 0, Sized(32, 3072, 8192, 32, 0, 0, 32064,
-      {.projections = P::kByPart, .mlp = MlpKind::kGatedFused, .names = kPhi3})},
+      {.projections = P::kByPart, .mlp = MlpKind::kGatedFused, .joins_rest = true, .names = kPhi3})},
     {"granite", "GraniteForCausalLM", Reading::kPlain,   0, Sized(32, 4096, 11008, 32, 0, 0, 32000, {.multiplied = true})},
     {"gpt2",    "GPT2LMHeadModel",    Reading::kPlain,   0, Sized(12, 768, 0, 12, 0, 0, 50257,
       {.places = 1024, .norm = N::kLayer, .positions = T::kLearnt, .projections = P::kByPart, .mlp = MlpKind::kPlain, .activation = "gelu_new",
