@@ -20,7 +20,8 @@ DEEPSEEK = {"num_key_value_heads": 4, "kv_lora_rank": 16, "q_lora_rank": 24, "qk
             "n_routed_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 24, "first_k_dense_replace": 1, "n_group": 2, "topk_group": 1}
 EXPERTS = {"num_local_experts": 4, "num_experts_per_tok": 2}
 FAMILIES = {
-    "llama": {}, "mistral": {"sliding_window": None}, "qwen2": {}, "qwen3": HEADS, "gemma": HEADS, "gemma2": HEADS, "gemma3_text": HEADS | {"sliding_window": 4096},
+    "llama": {}, "mistral": {"sliding_window": None}, "qwen2": {}, "qwen3": HEADS, "gemma": HEADS, "gemma2": HEADS,
+    "gemma3_text": HEADS | {"sliding_window": 4096},
     "phi": {"num_key_value_heads": 4}, "phi3": {"pad_token_id": None}, "granite": {}, "gpt2": {"n_layer": 2, "n_embd": 64, "n_head": 4},
     "gpt_bigcode": {"n_layer": 2, "n_embd": 64, "n_head": 4}, "gpt_neox": {}, "opt": {"ffn_dim": 96, "word_embed_proj_dim": 64},
     "falcon": {"num_kv_heads": 2, "new_decoder_architecture": True}, "olmo": {}, "olmo2": {}, "deepseek_v2": DEEPSEEK | {"topk_method": "group_limited_greedy"},
@@ -67,8 +68,8 @@ def test_a_folder_is_its_config(tmp_path):
 
 
 def test_other_families_are_captured(tmp_path):
-    path = written(tmp_path, {"model_type": "gpt_neo", "num_layers": 2, "hidden_size": 32, "num_heads": 2, "vocab_size": 64, "attention_types": [[["global"], 2]],
-                              "max_position_embeddings": 64, "architectures": ["GPTNeoForCausalLM"]})
+    path = written(tmp_path, {"model_type": "gpt_neo", "num_layers": 2, "hidden_size": 32, "num_heads": 2, "vocab_size": 64,
+                              "attention_types": [[["global"], 2]], "max_position_embeddings": 64, "architectures": ["GPTNeoForCausalLM"]})
     model = transformers.GPTNeoForCausalLM(transformers.AutoConfig.from_pretrained(tmp_path))
     assert inspect(path, batch_size=2, seq_len=16)["parameters"] == sum(p.numel() for p in model.parameters())
 
