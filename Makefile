@@ -2,7 +2,7 @@
 # root), a Python environment outside the checkout, the build. See `make help`.
 SHELL := /bin/bash
 .DEFAULT_GOAL := build
-.PHONY: build check test demo bench soak tidy fuzz fixtures format lock clean docs help setup
+.PHONY: build check test demo wheel matrix bench soak tidy fuzz fixtures format lock clean docs help setup
 
 # PYTHON: the Python to make the environment with. FUZZ_SECONDS: how long `make soak` runs each fuzzer.
 FUZZ_SECONDS ?= 600
@@ -13,6 +13,8 @@ help:
 	@echo 'make check    format, lint, types and layering, without a build'
 	@echo 'make test     the C++ tests and the Python tests'
 	@echo 'make build    the program at build/ebbtide, and build/python with the ebbtide package'
+	@echo 'make wheel    wheels in dist/, for the Pythons and the versions of torch that can be had'
+	@echo 'make matrix   every verb and way in from a wheel, with each version of torch of scripts/matrix.txt'
 	@echo 'make bench    benchmarks, each as a ratio against a peer or a bound'
 	@echo 'make soak     sanitizers, long sweeps, every fuzzer for FUZZ_SECONDS ($(FUZZ_SECONDS)), torch 2.6: hours'
 	@echo 'make fuzz     builds the fuzzers in build-fuzz/'
@@ -38,6 +40,12 @@ test: build
 
 demo: build
 	@scripts/demo
+
+wheel: setup
+	@scripts/wheel
+
+matrix: wheel
+	@scripts/matrix
 
 bench: build
 	@scripts/bench
@@ -67,4 +75,4 @@ docs:
 	@scripts/docs
 
 clean:
-	@rm -rf build build-dev build-asan build-tsan build-fuzz
+	@rm -rf build build-dev build-asan build-tsan build-fuzz build-wheel build-py* dist

@@ -3,6 +3,8 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <string_view>
 #include <system_error>
 
 #include "cli/phantom.h"
@@ -62,6 +64,25 @@ Status AddPhantom(const std::string& python, const TemporaryFolder& scratch, Env
 }
 
 }  // namespace
+
+std::string InstalledTorch() {
+  std::error_code error;
+  std::vector<fs::path> folders = {fs::path(FolderOfProgram()) / ".." /
+                                   ".."};  // site-packages, of site-packages/ebbtide/bin
+  if (const char* named = std::getenv("EBBTIDE_PYTHON"); named != nullptr && *named != '\0') {
+    for (const auto& entry : fs::directory_iterator(fs::path(named).parent_path() / ".." / "lib", error)) {
+      if (entry.path().filename().string().starts_with("python3")) folders.push_back(entry.path() / "site-packages");
+    }
+  }
+  for (const fs::path& folder : folders) {
+    std::ifstream file(folder / "torch" / "version.py");
+    for (std::string line; std::getline(file, line);) {
+      constexpr std::string_view kBegin = "__version__ = '";
+      if (line.starts_with(kBegin)) return line.substr(kBegin.size(), line.find('\'', kBegin.size()) - kBegin.size());
+    }
+  }
+  return "";
+}
 
 Result<std::string> FindPython() {
   if (const char* named = std::getenv("EBBTIDE_PYTHON"); named != nullptr && *named != '\0') {

@@ -18,6 +18,10 @@ inline constexpr const char* kWithoutCurrentFolder = "import sys\nif sys.path[:1
 // else python3 on PATH.
 Result<std::string> FindPython();
 
+// The version of the torch beside this program, or of the environment that EBBTIDE_PYTHON belongs to, read from its
+// files. Empty where none is found; no Python is started for it.
+std::string InstalledTorch();
+
 // Runs ebbtide.commands.capture with the arguments to its end, as `python -m` would but for the current folder: its
 // exit code, 128 + n where signal n ended it. The package of this build is found first, if the program lies in a build
 // folder. For the kernels of CUDA it runs on the phantom GPU, as PyTorch wants a device even where nothing is computed.

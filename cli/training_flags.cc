@@ -1,14 +1,17 @@
 // Flags of the verbs that predict a training.
 #include "cli/training_flags.h"
 
+#include "cli/python.h"
+
 namespace ebbtide::cli {
 
 void AddTrainingFlags(CLI::App& verb, TrainingFlags& flags) {
+  flags.request.torch = InstalledTorch();
   verb.option_defaults()->group("Training");
   verb.add_option(
           "--framework", flags.request.framework,
-          "Whose runtime it runs in: pytorch (that of 2.15), pytorch-2.6, mxnet or tensorflow; default: that of the "
-          "file, else pytorch")
+          "Whose runtime it runs in: pytorch (the one installed), pytorch-2.6 to pytorch-2.15, mxnet or tensorflow; "
+          "default: that of the file, else pytorch")
       ->type_name("NAME");
   verb.add_option("--pool", flags.request.pool,
                   "MXNet's storage manager: naive (default) or round; TensorFlow's memory: growth "

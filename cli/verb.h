@@ -35,6 +35,7 @@ Verb AddReport(CLI::App& program);
 Verb AddHelp(CLI::App& program);  // `program` has to outlive it, as for the next
 Verb AddCompletion(CLI::App& program);
 Verb AddGpus(CLI::App& program);
+Verb AddCache(CLI::App& program);
 Verb AddReplay(CLI::App& program);
 Verb AddPack(CLI::App& program);
 // `command`: the words behind "--".

@@ -69,7 +69,7 @@ def main():
 
     import os
 
-    os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="guards-")
+    os.environ["EBBTIDE_CACHE"] = tempfile.mkdtemp(prefix="guards-")
     import torch
     from torch.utils._pytree import tree_flatten_with_path
 

@@ -124,7 +124,7 @@ def main():
     print("seconds" + " " * 23 + "".join(f"{phase:>10}" for phase in (*PHASES, "total")))
     for name in options.models.split(","):
         with tempfile.TemporaryDirectory() as cache:
-            os.environ["XDG_CACHE_HOME"] = cache
+            os.environ["EBBTIDE_CACHE"] = cache
             model, loss_fn, inputs, target = build(name)
             optimizer = torch.optim.Adam(model.parameters())
             batch = inputs if target is None else (inputs, target)

@@ -82,7 +82,7 @@ def predict(jobs):
         plain_model = job.trainer()
         link = link_of(job, interleaved([lambda: job.plain(*plain_model)], seconds=2)[0].median)
         for budget in (None, "70%", "50%"):
-            with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.dict(os.environ, XDG_CACHE_HOME=folder):
+            with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.dict(os.environ, EBBTIDE_CACHE=folder):
                 _, _, step = job.step(budget=budget, link=link)
             times = []
             for _ in range(10):

@@ -21,9 +21,9 @@ BUILD = pathlib.Path(os.environ.get("EBBTIDE_BUILD") or ROOT / "build")
 def compile_drive(folder):
     import torch
 
-    from ebbtide.native.torch_library import cuda_headers
+    from ebbtide.torch_package import TorchPackage
 
-    home, headers = pathlib.Path(torch.__file__).parent, cuda_headers(torch)
+    home, headers = pathlib.Path(torch.__file__).parent, TorchPackage().cuda_headers()
     program = folder / "torch_drive"
     libraries = [home / "lib", headers.parent / "lib"]
     subprocess.run(

@@ -6,12 +6,14 @@ others can write to, no file at all) counts as none: it is worked out anew.
 
 from __future__ import annotations
 
+import atexit
 import functools
 import hashlib
 import hmac
 import json
 import os
 import pathlib
+import shutil
 import stat
 import tempfile
 import warnings
@@ -24,7 +26,10 @@ _SUM_DIGITS = 64
 
 
 def cache_folder() -> pathlib.Path:
-    """Where what was worked out is kept from run to run."""
+    """Where what was worked out is kept from run to run: EBBTIDE_CACHE, else XDG_CACHE_HOME/ebbtide, else ~/.cache/ebbtide."""
+    own = os.environ.get("EBBTIDE_CACHE", "")
+    if own:
+        return pathlib.Path(os.path.abspath(own))
     named = os.environ.get("XDG_CACHE_HOME", "")
     if os.path.isabs(named):  # as its specification has it, another is to be ignored
         return pathlib.Path(named) / "ebbtide"
@@ -58,7 +63,7 @@ def is_private(folder: str | os.PathLike[str]) -> bool:
     exposed = _exposed(os.path.realpath(folder))
     if exposed:
         _say_once(f"{exposed}: others can write there, so nothing is read from {os.fspath(folder)} or kept in it; `chmod go-w` it, or let "
-                  "XDG_CACHE_HOME name a folder of your own")
+                  "EBBTIDE_CACHE name a folder of your own")
     return not exposed
 
 
@@ -111,6 +116,33 @@ def seal(path: str | os.PathLike[str]) -> None:
     with open(path, "r+b") as file:
         digits = hashlib.sha256(file.read()).hexdigest()
         file.write(_MARK + digits.encode())
+
+
+def kept_library(folder: str, name: str, make: Callable[[pathlib.Path], None]) -> pathlib.Path:
+    """The library of that name in a folder of the cache. Where it is not there, or not whole, `make` makes it at the path it is given. Where
+    the cache cannot be had, or others can write to it, the library lasts as long as this process."""
+    path = cache_folder() / folder / name
+    if is_sealed(path):
+        return path
+    if not make_private(path.parent):
+        path = pathlib.Path(_folder_of_this_process()) / name
+        if is_sealed(path):
+            return path
+    made = path.with_name(f"{path.name}.{os.getpid()}")
+    try:
+        make(made)
+        seal(made)
+        os.replace(made, path)
+    finally:
+        made.unlink(missing_ok=True)
+    return path
+
+
+@functools.cache
+def _folder_of_this_process() -> str:
+    folder = tempfile.mkdtemp(prefix="ebbtide-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 def is_sealed(path: str | os.PathLike[str]) -> bool:

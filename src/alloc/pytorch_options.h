@@ -34,7 +34,7 @@ struct PytorchOptions {
   bool memory_fraction_is_set = false;
 
   // Of free blocks of one size, the one in the oldest segment is taken, then the one at the lowest address, as in
-  // torch 2.15; versions before had only the address.
+  // torch 2.12; versions up to 2.10 had only the address.
   bool ties_by_age = true;
 
   static constexpr Bytes kUnlimited = std::numeric_limits<Bytes>::max();

@@ -65,6 +65,7 @@ Result<EstimateResult> Estimate(const EstimateRequest& request, const JobContext
   model.options.framework = training.framework;
   EstimateResult out;
   out.model = model.model;
+  out.framework = training.version;
   out.options = training.options;
   out.options.keep_timeline = true;
   if (request.profile) {

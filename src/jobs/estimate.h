@@ -43,6 +43,7 @@ struct TensorAtPeak {
 struct EstimateResult {
   std::string model;  // MODEL as it was asked for
   std::shared_ptr<const TrainingGraph> graph;
+  std::string framework;        // whose runtime, as "pytorch-2.8"
   estimate::Options options;    // what it was made with, the GPU among it
   estimate::Estimate estimate;  // with its timeline
   estimate::SafeFigure safe;

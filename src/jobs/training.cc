@@ -1,8 +1,13 @@
 // Parses how a training is run: the names, and the table of what versions of frameworks differ in.
 #include "jobs/training.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <iterator>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -21,31 +26,63 @@ constexpr std::array<std::pair<const char*, ZeroGrad>, 3> kZeroGrads = {
 constexpr std::array<std::pair<const char*, bool>, 2> kLoops = {{{"plain", true}, {"trainer", false}}};
 constexpr std::int64_t kMostIterations = 1000;
 
-// What frameworks and their versions differ in.
+// What frameworks and their versions differ in. Of PyTorch: measured by bench/install/versions_bench.py, which runs
+// each version on the phantom GPU.
 struct Version {
-  const char* name;
+  std::string name;
   BlasWorkspacePolicy blas_workspace;
   bool ties_by_age;  // see alloc::PytorchOptions
   Framework framework = Framework::kPytorch;
 };
-constexpr std::array<Version, 5> kVersions = {
-    {{"pytorch", BlasWorkspacePolicy::kPerCall, true},
-     {"pytorch-2.15", BlasWorkspacePolicy::kPerCall, true},
-     {"pytorch-2.6", BlasWorkspacePolicy::kKept, false},
-     {"mxnet", BlasWorkspacePolicy::kNone, false, Framework::kMxnet},
-     {"tensorflow", BlasWorkspacePolicy::kNone, false, Framework::kTensorflow}}};
+struct PytorchRange {
+  int first, last;  // minor versions, both included
+  BlasWorkspacePolicy blas_workspace;
+  bool ties_by_age;
+};
+// Asked: 2.6, 2.8, 2.10, 2.12 and 2.15. The others are taken as their neighbours (docs/install.md).
+constexpr PytorchRange kPytorch[] = {{6, 10, BlasWorkspacePolicy::kKept, false},
+                                     {11, 14, BlasWorkspacePolicy::kKept, true},
+                                     {15, 15, BlasWorkspacePolicy::kPerCall, true}};
+constexpr int kOldest = kPytorch[0].first, kNewest = std::end(kPytorch)[-1].last;
+
+Version PytorchOf(int minor) {
+  const PytorchRange& range = *std::ranges::find_if(kPytorch, [&](const PytorchRange& r) { return minor <= r.last; });
+  return {fmt::format("pytorch-2.{}", minor), range.blas_workspace, range.ties_by_age};
+}
+
+std::vector<Version> AllVersions() {
+  std::vector<Version> versions;
+  for (int minor = kOldest; minor <= kNewest; ++minor) versions.push_back(PytorchOf(minor));
+  versions.push_back({"mxnet", BlasWorkspacePolicy::kNone, false, Framework::kMxnet});
+  versions.push_back({"tensorflow", BlasWorkspacePolicy::kNone, false, Framework::kTensorflow});
+  return versions;
+}
+
+// The minor version of "2.8.0+cu128"; none where it is no version 2.
+std::optional<int> MinorOf(const std::string& torch) {
+  int minor = 0;
+  const char* const begin = torch.data() + 2;
+  if (!torch.starts_with("2.") || std::from_chars(begin, torch.data() + torch.size(), minor).ec != std::errc()) {
+    return std::nullopt;
+  }
+  return minor;
+}
+
 constexpr std::array<std::pair<const char*, BlasWorkspacePolicy>, 3> kBlasWorkspaces = {
     {{"none", BlasWorkspacePolicy::kNone},
      {"kept", BlasWorkspacePolicy::kKept},
      {"per-call", BlasWorkspacePolicy::kPerCall}}};
 
-Result<Version> ParseVersion(const std::string& name) {
-  std::vector<std::string> names;
-  for (const Version& version : kVersions) {
+// "pytorch": the torch that is installed, or the nearest version that is known; the newest where none is.
+Result<Version> ParseVersion(const std::string& name, const std::string& torch) {
+  if (name == "pytorch") return PytorchOf(std::clamp(MinorOf(torch).value_or(kNewest), kOldest, kNewest));
+  std::vector<std::string> names = {"pytorch"};
+  for (const Version& version : AllVersions()) {
     if (name == version.name) return version;
     names.push_back(version.name);
   }
-  return Fail("--framework: expected {}, found {}{}", JoinWithOr(names), name, DidYouMean(name, names));
+  return Fail("--framework: expected pytorch, pytorch-2.{} to pytorch-2.{}, mxnet or tensorflow, found {}{}", kOldest,
+              kNewest, name, DidYouMean(name, names));
 }
 
 // The framework of a file of its own; null: any.
@@ -58,7 +95,7 @@ const char* FrameworkOf(ModelSource source) {
 Result<Version> ChooseVersion(const TrainingRequest& request, const ModelRequest& model) {
   const char* const own = FrameworkOf(SourceOf(model));
   const std::string name = !request.framework.empty() ? request.framework : own != nullptr ? own : "pytorch";
-  EBB_ASSIGN_OR_RETURN(const Version version, ParseVersion(name));
+  EBB_ASSIGN_OR_RETURN(const Version version, ParseVersion(name, request.torch));
   if (own != nullptr && name != own) {
     return Fail("--framework {}: of no use with {}, expected {}", name, model.model, own);
   }
@@ -79,7 +116,7 @@ Result<typename Choices::value_type::second_type> ParseChoice(const char* flag, 
 Result<alloc::AllocatorChoice> AllocatorOf(const TrainingRequest& request, const Version& version) {
   if (version.framework == Framework::kPytorch) {
     if (!request.pool.empty()) {
-      return Fail("--pool: of no use with {}, expected --framework mxnet or tensorflow", version.name);
+      return Fail("--pool: of no use with pytorch, expected --framework mxnet or tensorflow");
     }
     EBB_ASSIGN_OR_RETURN(alloc::AllocatorChoice choice, alloc::ChooseAllocator("pytorch", request.alloc_conf));
     choice.pytorch.ties_by_age = version.ties_by_age;
@@ -109,7 +146,7 @@ Result<Training> ParseTraining(const TrainingRequest& request, const ModelReques
   if (request.iterations < 1 || request.iterations > kMostIterations) {
     return Fail("--iterations: expected 1 to {}, found {}", kMostIterations, request.iterations);
   }
-  Training training{.framework = version.framework, .options = {}};
+  Training training{.framework = version.framework, .version = version.name, .options = {}};
   estimate::Options& options = training.options;
   options.training.iterations = request.iterations;
   const bool is_trained_so = SourceOf(model) == ModelSource::kHuggingFace;

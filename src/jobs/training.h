@@ -12,6 +12,7 @@ namespace ebbtide::jobs {
 // Names and numbers as they were given; ParseTraining says which there are.
 struct TrainingRequest {
   std::string framework = {};         // "pytorch", "pytorch-2.6", "mxnet", ...; empty: that of the file, else pytorch
+  std::string torch = {};             // the version that is installed, as "2.8.0+cu128", which "pytorch" stands for
   std::string loop = {};              // "plain", "trainer"; empty: trainer for a Hugging Face configuration, else plain
   std::string zero_grad = {};         // where the loop drops gradients; empty: as the loop does, "start" or "end"
   std::int64_t iterations = 3;        // to go through
@@ -22,6 +23,7 @@ struct TrainingRequest {
 
 struct Training {
   Framework framework = Framework::kPytorch;  // goes into the options of the model
+  std::string version = {};                   // "pytorch-2.8", "mxnet": whose runtime the options are those of
   estimate::Options options;                  // all but the GPU
 };
 

@@ -84,11 +84,25 @@ TEST(Estimate, KernelsOfTheCpuAreANote) {
             std::vector<std::string>{"the graph has the kernels of cpu; those of CUDA may save and need other things"});
 }
 
+TEST(ParseTraining, PytorchIsTheInstalledVersionOrTheNearestKnown) {
+  const auto version = [](const TrainingRequest& request) {
+    const auto training = ParseTraining(request, {.model = "mlp"});
+    return training ? training->version : training.error().message;
+  };
+  EXPECT_EQ(version({}), "pytorch-2.15");
+  EXPECT_EQ(version({.torch = "2.8.0+cu128"}), "pytorch-2.8");
+  EXPECT_EQ(version({.framework = "pytorch", .torch = "2.10.0"}), "pytorch-2.10");
+  EXPECT_EQ(version({.framework = "pytorch-2.6", .torch = "2.8.0+cu128"}), "pytorch-2.6");
+  EXPECT_EQ(version({.torch = "2.99.0"}), "pytorch-2.15");
+  EXPECT_EQ(version({.torch = "1.13.1"}), "pytorch-2.15");
+  EXPECT_EQ(version({.torch = "2.1.0"}), "pytorch-2.6");
+}
+
 TEST(ParseTraining, NamesWhatIsExpected) {
   EXPECT_EQ(RefusalOf({}), "");
   EXPECT_EQ(RefusalOf({}, ""), "expected a MODEL (see ebbtide models)");
   EXPECT_EQ(RefusalOf({.framework = "mxnt"}),
-            "--framework: expected pytorch, pytorch-2.15, pytorch-2.6, mxnet or tensorflow, found mxnt; did you mean "
+            "--framework: expected pytorch, pytorch-2.6 to pytorch-2.15, mxnet or tensorflow, found mxnt; did you mean "
             "mxnet?");
   EXPECT_EQ(RefusalOf({.framework = "pytorch"}, "a-symbol.json"),
             "--framework pytorch: of no use with a-symbol.json, expected mxnet");

@@ -14,6 +14,8 @@ os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 
 hypothesis.settings.register_profile("ebbtide", deadline=None, derandomize=True, database=None)
 hypothesis.settings.load_profile("ebbtide")
+# Tests that want a cache of their own name it by XDG_CACHE_HOME, which this would go before.
+os.environ.pop("EBBTIDE_CACHE", None)
 
 
 @pytest.fixture(scope="session")

@@ -97,7 +97,7 @@ def test_fit_does_not_depend_on_threads():
     (["no-such-model.pb"], ["no-such-model.pb: "]),
     (["no-such-model.pb", "--framework", "mxnet"], ["--framework mxnet: of no use with no-such-model.pb, expected tensorflow"]),
     (["resnet18", "--framework", "pytorhc"],
-     ["--framework: expected pytorch, pytorch-2.15, pytorch-2.6, mxnet or tensorflow, found pytorhc", "did you mean pytorch"]),
+     ["--framework: expected pytorch, pytorch-2.6 to pytorch-2.15, mxnet or tensorflow, found pytorhc", "did you mean pytorch"]),
     (["resnet18", "--zero-grad", "middle"], ["--zero-grad: expected start, before-backward or end, found middle"]),
     (["resnet18", "--iterations", "0"], ["--iterations: expected a positive whole number, found 0"]),
     (["resnet18", "--alloc-conf", "no_such:1"], ["--alloc-conf: "]),

@@ -29,11 +29,19 @@ namespace {
 namespace nb = nanobind;
 using namespace nb::literals;
 
+// The version of the torch that this process has imported; empty: none.
+std::string ImportedTorch() {
+  const nb::object torch = nb::module_::import_("sys").attr("modules").attr("get")("torch");
+  const nb::object version = nb::getattr(torch, "__version__", nb::none());
+  return version.is_none() ? "" : nb::cast<std::string>(nb::str(version));
+}
+
 jobs::TrainingRequest TrainingOf(const std::optional<std::string>& framework,
                                  const std::optional<std::string>& zero_grad, std::optional<std::int64_t> iterations,
                                  const std::optional<std::string>& alloc_conf) {
   jobs::TrainingRequest request;
   request.framework = framework.value_or(request.framework);
+  request.torch = ImportedTorch();
   request.zero_grad = zero_grad.value_or(request.zero_grad);
   request.iterations = iterations.value_or(request.iterations);
   request.alloc_conf = alloc_conf.value_or(request.alloc_conf);

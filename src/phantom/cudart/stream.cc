@@ -112,3 +112,12 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEven
   if (code == Code::kSuccess) *milliseconds = static_cast<float>(static_cast<double>(nanos) * 1e-6);
   return Return(code);
 }
+
+#if EBBTIDE_CUDA_GENERATION == 12
+// CUDA 12.8 has the call under this name too; the headers that this is compiled with are older.
+extern "C" __attribute__((visibility("default"))) cudaError_t cudaEventElapsedTime_v2(float* milliseconds,
+                                                                                      cudaEvent_t from,
+                                                                                      cudaEvent_t to) {
+  return cudaEventElapsedTime(milliseconds, from, to);
+}
+#endif

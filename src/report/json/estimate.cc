@@ -56,6 +56,7 @@ Json EstimateJson(const jobs::EstimateResult& prediction) {
   result["dtype"] = DtypeText(graph);
   result["gpu"] = prediction.options.gpu.name;
   result["framework"] = Name(graph.framework == Framework::kNone ? Framework::kPytorch : graph.framework);
+  result["framework_version"] = prediction.framework;
   result["zero_grad"] = jobs::Name(prediction.options.training.zero_grad);
   result["iterations"] = prediction.options.training.iterations;
   result["fits"] = estimate.fits;

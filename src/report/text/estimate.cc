@@ -38,6 +38,12 @@ std::string MetaOf(const TrainingGraph& graph, const char* key) {
 }
 
 // "resnet50  batch size 32, sgd, on rtx3060".
+// "2.8 " of "pytorch-2.8".
+std::string VersionOf(const std::string& framework) {
+  const std::size_t at = framework.find('-');
+  return at == std::string::npos ? "" : framework.substr(at + 1) + " ";
+}
+
 std::string Title(const jobs::EstimateResult& prediction, const Terminal& terminal) {
   std::string notes;
   if (const std::string batch = MetaOf(*prediction.graph, "batch_size"); !batch.empty()) {
@@ -49,7 +55,7 @@ std::string Title(const jobs::EstimateResult& prediction, const Terminal& termin
   const Framework framework = prediction.graph->framework;
   notes += framework == Framework::kMxnet        ? "MXNet on "
            : framework == Framework::kTensorflow ? "TensorFlow on "
-                                                 : "PyTorch on ";
+                                                 : "PyTorch " + VersionOf(prediction.framework) + "on ";
   notes += Printable(prediction.options.gpu.name);
   const std::string name =
       Shorten(Printable(prediction.model), std::max(10, terminal.width - Columns(notes) - 2), terminal.unicode);

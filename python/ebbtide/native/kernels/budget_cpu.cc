@@ -15,6 +15,14 @@
 #include "budget.h"
 #include "memory.h"
 
+#if defined(__x86_64__) && defined(__GLIBCXX__)
+// The same function under the name that every libstdc++ since gcc 4.4 has: a wheel is compiled once, and loaded beside
+// older ones than the compiler's own.
+__asm__(
+    ".symver _ZNSt18condition_variable4waitERSt11unique_lockISt5mutexE,"
+    "_ZNSt18condition_variable4waitERSt11unique_lockISt5mutexE@GLIBCXX_3.4.11");
+#endif
+
 namespace ebbtide::torch_kernels {
 namespace {
 

@@ -1,13 +1,14 @@
 // A GPU's memory within a budget. What counts is what torch's allocator has reserved, as that is what others lack: it
 // may grow by the limit from Open on. Torch itself refuses what is beyond (its memory fraction); this file says
 // beforehand whether it will, and copies by streams of its own. The host never waits: streams wait for events.
-#include <ATen/core/CachingHostAllocator.h>
+#include <ATen/cuda/CachingHostAllocator.h>
 #include <c10/cuda/CUDAAllocatorConfig.h>
 #include <c10/cuda/CUDACachingAllocator.h>
-#include <c10/cuda/CUDAEvent.h>
+#include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
+#include <torch/version.h>
 
 #include <algorithm>
 #include <array>
@@ -25,11 +26,23 @@ namespace ebbtide::torch_kernels {
 namespace {
 
 namespace caching = c10::cuda::CUDACachingAllocator;
-using c10::cuda::CUDAEvent;
 using c10::cuda::CUDAStream;
 
 constexpr std::size_t kMiB = 1 << 20;
 constexpr std::size_t kPage = 20 * kMiB;
+
+// Torch's allocator of pinned memory; that a copy on the stream uses a piece of it.
+#if TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR >= 8
+c10::Allocator* PinnedAllocator() { return at::getHostAllocator(at::kCUDA); }
+void UsePinned(const c10::DataPtr& host, const CUDAStream& stream) {
+  at::getHostAllocator(at::kCUDA)->record_event(host.get(), host.get_context(), stream);
+}
+#else
+c10::Allocator* PinnedAllocator() { return at::cuda::getCachingHostAllocator(); }
+void UsePinned(const c10::DataPtr& host, const CUDAStream& stream) {
+  at::cuda::CachingHostAllocator_recordEvent(host.get(), host.get_context(), stream);
+}
+#endif
 
 std::size_t RoundUp(std::size_t bytes, std::size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
@@ -39,10 +52,25 @@ std::size_t Segment(std::size_t bytes) {
   return bytes < 10 * kMiB ? kPage : RoundUp(bytes, 2 * kMiB);
 }
 
-struct CudaCopy final : BudgetCopy {
-  CUDAEvent done;
+// An event of the device that is current when it is made.
+class Event {
+ public:
+  Event() { C10_CUDA_CHECK(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming)); }
+  ~Event() { (void)cudaEventDestroy(event_); }
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+  void Record(const CUDAStream& stream) { C10_CUDA_CHECK(cudaEventRecord(event_, stream)); }
+  // What is queued in the stream from now on waits for what was recorded.
+  void Block(const CUDAStream& stream) const { C10_CUDA_CHECK(cudaStreamWaitEvent(stream, event_, 0)); }
+
+ private:
+  cudaEvent_t event_ = nullptr;
 };
-CUDAEvent& Done(SavedStorage& saved) { return static_cast<CudaCopy&>(*saved.copy).done; }
+
+struct CudaCopy final : BudgetCopy {
+  Event done;
+};
+Event& Done(SavedStorage& saved) { return static_cast<CudaCopy&>(*saved.copy).done; }
 
 class CudaBudgetMemory final : public BudgetMemory {
  public:
@@ -110,7 +138,7 @@ class CudaBudgetMemory final : public BudgetMemory {
   // Pinned; where there is none, any: the driver then copies through its own.
   c10::DataPtr AllocateHost(std::size_t bytes) override {
     try {
-      return at::getHostAllocator(at::kCUDA)->allocate(bytes);
+      return PinnedAllocator()->allocate(bytes);
     } catch (const c10::Error&) {
       (void)cudaGetLastError();
     }
@@ -127,12 +155,12 @@ class CudaBudgetMemory final : public BudgetMemory {
   }
   void WaitToUse(SavedStorage& saved) override {
     const CUDAStream current = c10::cuda::getCurrentCUDAStream(device_);
-    if (saved.copy) Done(saved).block(current);
+    if (saved.copy) Done(saved).Block(current);
     caching::recordStream(saved.storage->data_ptr(), current);
   }
   // Torch gives a block to its own stream again without waiting.
   void WaitToFree(SavedStorage& saved) override {
-    if (const auto block = Find(saved); block && saved.copy) Done(saved).block(block->stream);
+    if (const auto block = Find(saved); block && saved.copy) Done(saved).Block(block->stream);
   }
 
  private:
@@ -162,15 +190,15 @@ class CudaBudgetMemory final : public BudgetMemory {
   // In `stream`, behind what `after` has to do by now and the copy before it.
   void Copy(SavedStorage& saved, const CUDAStream& stream, const CUDAStream& after, void* to, const void* from) {
     const c10::cuda::CUDAGuard guard(device_);
-    CUDAEvent ready;
-    ready.record(after);
-    ready.block(stream);
-    if (saved.copy) Done(saved).block(stream);
+    Event ready;
+    ready.Record(after);
+    ready.Block(stream);
+    if (saved.copy) Done(saved).Block(stream);
     C10_CUDA_CHECK(cudaMemcpyAsync(to, from, saved.bytes, cudaMemcpyDefault, stream));
     auto copy = std::make_unique<CudaCopy>();
-    copy->done.record(stream);
+    copy->done.Record(stream);
     saved.copy = std::move(copy);
-    at::getHostAllocator(at::kCUDA)->record_event(saved.host.get(), saved.host.get_context(), stream);
+    UsePinned(saved.host, stream);
   }
 
   const c10::DeviceIndex device_;
