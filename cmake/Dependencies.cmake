@@ -1,5 +1,5 @@
-# What others wrote and we link, each from its Debian package. All that is missing is said at once. With EBBTIDE_STATIC
-# it is linked statically, the C++ library too, so that a wheel needs glibc alone.
+# What others wrote and we link, each from its Debian package. All that is missing is said at once. With EBBTIDE_STATIC,
+# for a wheel, fmt is linked in, and what Debian has static libraries of that cannot go into a module (CLP, CBC, protobuf) is put beside by auditwheel.
 find_package(Threads REQUIRED)
 
 set(missing)
@@ -13,10 +13,6 @@ ebbtide_dependency(fmt libfmt-dev)
 ebbtide_dependency(tl-expected libexpected-dev)
 ebbtide_dependency(nlohmann_json nlohmann-json3-dev)
 ebbtide_dependency(CLI11 libcli11-dev)
-if(EBBTIDE_STATIC)
-  set(ZLIB_USE_STATIC_LIBS ON)
-  set(Protobuf_USE_STATIC_LIBS ON)
-endif()
 ebbtide_dependency(ZLIB zlib1g-dev)
 find_package(Protobuf QUIET)
 if(NOT Protobuf_FOUND)
@@ -42,25 +38,11 @@ if(missing)
 endif()
 
 set(EBBTIDE_FMT fmt::fmt)
-set(EBBTIDE_COIN PkgConfig::COIN)
 if(EBBTIDE_STATIC)
   # Debian has no static fmt: what its headers leave to the library is compiled here.
   add_library(ebbtide_fmt STATIC ${PROJECT_SOURCE_DIR}/cmake/fmt_static.cc)
   target_compile_definitions(ebbtide_fmt PUBLIC $<TARGET_PROPERTY:fmt::fmt,INTERFACE_COMPILE_DEFINITIONS>)
   set(EBBTIDE_FMT ebbtide_fmt)
-  # Their order is that of use. LAPACK is in Fortran.
-  add_library(ebbtide_coin INTERFACE)
-  target_include_directories(ebbtide_coin SYSTEM INTERFACE ${COIN_INCLUDE_DIRS})
-  set(libraries)
-  foreach(name IN LISTS COIN_STATIC_LIBRARIES)
-    find_library(EBBTIDE_STATIC_${name} NAMES lib${name}.a)
-    if(EBBTIDE_STATIC_${name} AND NOT name MATCHES "^(pthread|rt|m)$")
-      list(APPEND libraries ${EBBTIDE_STATIC_${name}})
-    endif()
-  endforeach()
-  target_link_libraries(ebbtide_coin INTERFACE -Wl,--start-group ${libraries} -Wl,--end-group
-                        -l:libgfortran.a -l:libquadmath.a m Threads::Threads)
-  set(EBBTIDE_COIN ebbtide_coin)
   # The licences of what is linked in go with it, as Debian has them.
   foreach(package IN ITEMS libfmt-dev libexpected-dev nlohmann-json3-dev libcli11-dev zlib1g-dev libprotobuf-dev
           coinor-libcbc-dev coinor-libclp-dev coinor-libcgl-dev coinor-libosi-dev coinor-libcoinutils-dev liblapack-dev libblas-dev
@@ -70,6 +52,5 @@ if(EBBTIDE_STATIC)
       list(APPEND EBBTIDE_NOTICES ${PROJECT_BINARY_DIR}/notices/${package}.txt)
     endif()
   endforeach()
-  # What calls torch is linked apart, with torch's own C++ library (python/ebbtide/torch_package.py).
-  add_link_options(-static-libstdc++ -Wl,--gc-sections -s)
+  add_link_options(-Wl,--gc-sections -s)
 endif()
