@@ -122,7 +122,7 @@ def main():
     ask = "import sys; print('cp%d%d' % sys.version_info[:2])"
     version = subprocess.run([arguments.python, "-c", ask], check=True, capture_output=True, text=True).stdout.strip()
     fitting = [p for p in sorted(ROOT.glob("dist/*.whl")) if f"-{version}-" in p.name or ("abi3" in p.name and version >= "cp312")]
-    wheel = arguments.wheel or (fitting[-1] if fitting else sys.exit("install_bench: no wheel in dist/: make wheel"))
+    wheel = arguments.wheel.resolve() if arguments.wheel else (fitting[-1] if fitting else sys.exit("install_bench: no wheel in dist/: make wheel"))
     failed = [] if wheel.stat().st_size <= LARGEST_WHEEL else ["size"]
     print(f"{wheel.name}  {wheel.stat().st_size / 1e6:.1f} MB")
 
@@ -131,7 +131,7 @@ def main():
         for file, text in (("train.py", STEP), ("resnet.py", RESNET), ("ways_in.py", WAYS_IN)):
             (folder / file).write_text(text)
         (folder / "home").mkdir()
-        place = arguments.environment or folder / "env"
+        place = arguments.environment.absolute() if arguments.environment else folder / "env"
         python = place / "bin" / "python"
         if not python.exists():
             subprocess.run([arguments.python, "-m", "venv", place], check=True)
