@@ -1,7 +1,8 @@
 // Recorded traces (torch-traces of EBBTIDE_DATA) through every allocator model, alone and as 2, 4 and 8 jobs on streams
 // of their own, which share one allocator: peak of reserved bytes over the peak in use. The host is ahead of the
-// device: work is finished some events after it was submitted. Fails where tide takes more than the least of PyTorch's
-// allocator, cudaMallocAsync and RMM; expandable segments stand beside them.
+// device: work is finished some events after it was submitted. Counts where tide takes more than the least of
+// PyTorch's allocator, cudaMallocAsync and RMM, and fails where that is over 2 % more; expandable segments stand
+// beside.
 //   bench_streams [LAG ...]   events of a stream that are not finished yet: 0, 64 and 1024 if not given
 #include <fmt/format.h>
 
@@ -76,6 +77,8 @@ class Job {
 };
 
 // Reserved over allocated at their peaks. `shifted`: the jobs begin one after another, evenly spread over the trace.
+constexpr Bytes kMostOver = 50;  // a fiftieth: 2 %
+
 double Overhead(const AllocatorModel& model, const Trace& trace, std::size_t count, bool shifted, std::size_t lag,
                 Bytes& reserved) {
   DeviceMemory device;
@@ -95,7 +98,7 @@ double Overhead(const AllocatorModel& model, const Trace& trace, std::size_t cou
   return static_cast<double>(reserved) / static_cast<double>(allocator->usage().allocated_peak);
 }
 
-// The cases in which tide takes more than the others, or -1 where a trace cannot be read.
+// The cases in which tide takes over 2 % more than the others, or -1 where a trace cannot be read.
 int Compare(const std::filesystem::path& folder, std::size_t lag) {
   std::vector<AllocatorModel> models;
   for (const AllocatorModel& model : ReplayModels()) {
@@ -105,7 +108,7 @@ int Compare(const std::filesystem::path& folder, std::size_t lag) {
   fmt::print("Peak of reserved over peak of used bytes, {} events in flight\n{:44} {:>5}", lag, "", "jobs");
   for (const AllocatorModel& model : models) fmt::print(" {:>18}", model.name);
   fmt::print("\n");
-  int worse = 0, worse_than_expandable = 0, cases = 0;
+  int worse = 0, far_worse = 0, worse_than_expandable = 0, cases = 0;
   double logarithms = 0, expandable_logarithms = 0;
   std::vector<std::filesystem::path> files;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
@@ -139,6 +142,7 @@ int Compare(const std::filesystem::path& folder, std::size_t lag) {
         }
         ++cases;
         worse += tide > best;
+        far_worse += tide > best + best / kMostOver;
         worse_than_expandable += tide > expandable;
         fmt::print(" {}\n", tide > best ? "more" : "");
       }
@@ -149,7 +153,7 @@ int Compare(const std::filesystem::path& folder, std::size_t lag) {
   fmt::print("more than pytorch-expandable in {}; geometric mean of tide {:.3f}, of pytorch-expandable {:.3f}\n\n",
              worse_than_expandable, std::exp(logarithms / std::max(cases, 1)),
              std::exp(expandable_logarithms / std::max(cases, 1)));
-  return worse;
+  return far_worse;
 }
 
 int Run(const std::vector<std::size_t>& lags) {
