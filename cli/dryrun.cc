@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -23,7 +24,7 @@
 #include "cli/verb.h"
 #include "device/profile.h"
 #include "phantom/core/faults.h"
-#include "report/page/memory_page.h"
+#include "report/page/rank_page.h"
 #include "report/text/text.h"
 
 namespace ebbtide::cli {
@@ -42,8 +43,14 @@ struct DryrunFlags {
   std::string check, fail, log;
   std::vector<std::string> assume;  // NAME=VALUE
   double jitter_us = 0;
-  int cuda = 0;  // generation; 0: that of the program's torch
+  int cuda = 0;        // generation; 0: that of the program's torch
+  int gpus = 0;        // of the machine; 0: 1, or as many as ranks fit a machine
+  int world_size = 0;  // 0: the program starts its own ranks
+  std::string ranks;   // of them, those that are run
 };
+
+constexpr int kMostGpus = 64, kMostRanks = 1 << 20;
+constexpr int kGpusOfMachine = 8;  // where nobody says how many
 
 bool Wants(const DryrunFlags& flags, const char* suffix) {
   return std::any_of(flags.files.begin(), flags.files.end(), [&](const std::string& f) { return f.ends_with(suffix); });
@@ -53,6 +60,38 @@ std::string Absolute(const std::string& path) {
   std::error_code error;
   const fs::path absolute = fs::absolute(path, error);
   return error ? path : absolute.string();
+}
+
+int GpusOf(const DryrunFlags& flags) {
+  if (flags.gpus > 0) return flags.gpus;
+  return flags.world_size > 0 ? std::min(flags.world_size, kGpusOfMachine) : 1;
+}
+
+// "0,7,511" and "0-3".
+Result<std::vector<int>> ParseRanks(const DryrunFlags& flags) {
+  std::vector<int> ranks;
+  const auto wrong = [&] {
+    return Fail("--ranks {}: expected numbers of 0 to {} with commas between, as 0,7 or 0-3", flags.ranks,
+                flags.world_size - 1);
+  };
+  std::string_view rest = flags.ranks.empty() ? std::string_view("0") : std::string_view(flags.ranks);
+  while (!rest.empty()) {
+    const std::string_view word = rest.substr(0, rest.find(','));
+    rest.remove_prefix(std::min(rest.size(), word.size() + 1));
+    int first = 0;
+    auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), first);
+    if (error != std::errc()) return wrong();
+    int last = first;
+    if (end != word.data() + word.size()) {
+      if (*end != '-') return wrong();
+      const auto [stop, bad] = std::from_chars(end + 1, word.data() + word.size(), last);
+      if (bad != std::errc() || stop != word.data() + word.size()) return wrong();
+    }
+    if (first < 0 || last < first || last >= flags.world_size) return wrong();
+    for (int rank = first; rank <= last; ++rank)
+      if (std::find(ranks.begin(), ranks.end(), rank) == ranks.end()) ranks.push_back(rank);
+  }
+  return ranks;
 }
 
 // All that can be wrong with the command line, before anything is started.
@@ -75,6 +114,22 @@ Status CheckFlags(const DryrunFlags& flags, const std::vector<std::string>& comm
   if (!(flags.jitter_us >= 0 && flags.jitter_us <= 1e7)) {
     return Fail("--jitter-us: expected a number of 0 to 10000000, found {}", flags.jitter_us);
   }
+  if (flags.gpus < 0 || flags.gpus > kMostGpus) {
+    return Fail("--gpus: expected a number of 1 to {}, found {}", kMostGpus, flags.gpus);
+  }
+  if (flags.world_size < 0 || flags.world_size > kMostRanks) {
+    return Fail("--world-size: expected a number of 1 to {}, found {}", kMostRanks, flags.world_size);
+  }
+  if (!flags.ranks.empty() && flags.world_size == 0) return Fail("--ranks: expected --world-size beside it");
+  if (flags.world_size > 0) {
+    if (const auto ranks = ParseRanks(flags); !ranks) return tl::unexpected<Error>(ranks.error());
+    if (const std::string name = fs::path(command[0]).filename(); name == "torchrun" || name == "accelerate") {
+      return Fail(
+          "--world-size: {} starts ranks by itself: expected the program that it starts, as in: "
+          "ebbtide dryrun --world-size 64 --ranks 0 -- python train.py",
+          name);
+    }
+  }
   if (!flags.log.empty()) {
     std::FILE* file = std::fopen(flags.log.c_str(), "a");
     if (file == nullptr) return Fail("--log {}: {}", flags.log, std::strerror(errno));
@@ -95,6 +150,7 @@ void SetUp(const DryrunFlags& flags, const Phantom& phantom, int generation, con
   environment.Set("EBBTIDE_PHANTOM_SHARED", shared);
   environment.Set("EBBTIDE_PHANTOM_SEED", fmt::format("{}", flags.output.seed));
   environment.Set("EBBTIDE_PHANTOM_TIMES", "model");
+  environment.Set("EBBTIDE_PHANTOM_GPUS", fmt::format("{}", GpusOf(flags)));
   if (!flags.check.empty()) environment.Set("EBBTIDE_PHANTOM_CHECK", flags.check);
   if (!flags.fail.empty()) environment.Set("EBBTIDE_PHANTOM_FAIL", flags.fail);
   if (!flags.log.empty()) environment.Set("EBBTIDE_PHANTOM_LOG", Absolute(flags.log));
@@ -133,16 +189,93 @@ Status WriteFiles(const DryrunFlags& flags, const report::Dryrun& run, const Tem
       Note(flags.output, fmt::format("-o {}: not written: no process recorded its memory", file));
       continue;
     } else if (file.ends_with(".html")) {
-      EBB_RETURN_IF_ERROR(WriteFile(file, Stamped(report::MemoryPage(report::DryrunTimeline(run)))));
+      EBB_RETURN_IF_ERROR(WriteFile(file, Stamped(report::DryrunPage(run))));
     } else {
       constexpr Bytes kLargestSnapshot = 4 * kGiB;
-      EBB_ASSIGN_OR_RETURN(const std::string snapshot,
-                           ReadFile(folder.File(fmt::format("{}.pickle", main->pid)), kLargestSnapshot));
+      EBB_ASSIGN_OR_RETURN(
+          const std::string snapshot,
+          ReadFile(folder.File(
+                       fmt::format("{}{}.pickle", main->run > 0 ? fmt::format("run-{}/", main->run) : "", main->pid)),
+                   kLargestSnapshot));
       EBB_RETURN_IF_ERROR(WriteFile(file, snapshot));
     }
     Remark(flags.output, fmt::format("wrote {}", file));
   }
   return {};
+}
+
+// Files in shared memory that processes of the run left behind: those that were killed, and those of NCCL.
+void RemoveShared(const std::string& shared) {
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator("/dev/shm", error)) {
+    const std::string name = entry.path().filename().string();
+    const std::string ours = "ebbtide-phantom-" + shared;
+    if (name == ours || name.starts_with(ours + ".") || name.starts_with(ours + "-")) shm_unlink(("/" + name).c_str());
+  }
+}
+
+// One run of the program; `pose`, if not null, is the environment of the rank that it is.
+Result<int> RunOnce(const DryrunFlags& flags, const Phantom& phantom, int generation,
+                    const std::vector<std::string>& words, const std::string& folder, const std::string& suffix,
+                    const std::map<std::string, std::string>* pose) {
+  const std::string shared = fmt::format("dryrun-{}{}", getpid(), suffix);
+  Environment environment;
+  SetUp(flags, phantom, generation, folder, shared, environment);
+  if (pose != nullptr) {
+    for (const auto& [name, value] : *pose) environment.Set(name, value);
+  }
+  const Result<int> code = RunProcess(
+      words, environment, flags.output.json ? ChildOutput::kToErrors : ChildOutput::kKeep, ChildInterrupts::kPrograms);
+  WaitForOrphans(kPatience);
+  RemoveShared(shared);
+  return code;
+}
+
+struct Ran {
+  int code = 0;  // of the first that failed
+  std::vector<report::DryrunProcess> processes;
+  std::vector<int> lost;
+};
+
+// Each rank alone, one after the other, as torchrun would start it; the others are taken to do as it does.
+Result<Ran> RunRanks(const DryrunFlags& flags, const Phantom& phantom, int generation,
+                     const std::vector<std::string>& words, const TemporaryFolder& folder) {
+  EBB_ASSIGN_OR_RETURN(const std::vector<int> ranks, ParseRanks(flags));
+  const int local_size = std::min(GpusOf(flags), flags.world_size);
+  Ran ran;
+  int number = 0;
+  for (const int rank : ranks) {
+    const auto text = [](int value) { return fmt::format("{}", value); };
+    const std::map<std::string, std::string> pose = {
+        {"RANK", text(rank)},
+        {"LOCAL_RANK", text(rank % local_size)},
+        {"WORLD_SIZE", text(flags.world_size)},
+        {"LOCAL_WORLD_SIZE", text(local_size)},
+        {"GROUP_RANK", text(rank / local_size)},
+        {"GROUP_WORLD_SIZE", text((flags.world_size + local_size - 1) / local_size)},
+        {"ROLE_RANK", text(rank)},
+        {"ROLE_WORLD_SIZE", text(flags.world_size)},
+        {"ROLE_NAME", "default"},
+        {"MASTER_ADDR", "127.0.0.1"},
+        {"MASTER_PORT", "29500"},  // nobody is asked there: the watcher stands in for the store
+        {"TORCHELASTIC_RESTART_COUNT", "0"},
+        {"TORCHELASTIC_MAX_RESTARTS", "0"},
+        {"TORCHELASTIC_RUN_ID", "none"},
+        {"EBBTIDE_PHANTOM_ALONE", "1"},
+    };
+    ++number;
+    const std::string records = folder.File(fmt::format("run-{}", number));
+    std::error_code error;
+    if (!fs::create_directory(records, error)) return Fail("{}: {}", records, error.message());
+    Remark(flags.output, fmt::format("rank {} of {}", rank, flags.world_size));
+    EBB_ASSIGN_OR_RETURN(const int code,
+                         RunOnce(flags, phantom, generation, words, records, fmt::format("-{}", rank), &pose));
+    if (ran.code == 0) ran.code = code;
+    for (auto& process : report::ReadProcesses(records, number)) ran.processes.push_back(std::move(process));
+    for (const int pid : report::LostProcesses(records)) ran.lost.push_back(pid);
+    if (code >= 128) break;  // a signal: an interrupt ends all of it
+  }
+  return ran;
 }
 
 Result<int> RunDryrun(const DryrunFlags& flags, const std::vector<std::string>& command) {
@@ -156,27 +289,28 @@ Result<int> RunDryrun(const DryrunFlags& flags, const std::vector<std::string>& 
 
   if (!phantom.preloads.contains(generation)) return Fail("this build has no phantom GPU for CUDA {}", generation);
   Remark(flags.output, fmt::format("{} on {}, CUDA {}", *program, profile.name, generation));
-  const std::string shared = fmt::format("dryrun-{}", getpid());
-  Environment environment;
-  SetUp(flags, phantom, generation, folder.path(), shared, environment);
-
   std::vector<std::string> words = command;
   words[0] = *program;
   AdoptOrphans();
-  const Result<int> code = RunProcess(
-      words, environment, flags.output.json ? ChildOutput::kToErrors : ChildOutput::kKeep, ChildInterrupts::kPrograms);
-  WaitForOrphans(kPatience);
-  shm_unlink(("/ebbtide-phantom-" + shared).c_str());  // left behind where a process was killed
-  if (!code) return tl::unexpected<Error>(code.error());
+  Ran ran;
+  if (flags.world_size == 0) {
+    EBB_ASSIGN_OR_RETURN(ran.code, RunOnce(flags, phantom, generation, words, folder.path(), "", nullptr));
+    ran.processes = report::ReadProcesses(folder.path());
+    ran.lost = report::LostProcesses(folder.path());
+  } else {
+    EBB_ASSIGN_OR_RETURN(ran, RunRanks(flags, phantom, generation, words, folder));
+  }
 
   report::Dryrun run{.command = command,
-                     .exit_code = *code,
+                     .exit_code = ran.code,
                      .gpu = profile.name,
                      .product = profile.product,
                      .capacity = profile.memory,
                      .cuda = generation,
-                     .processes = report::ReadProcesses(folder.path()),
-                     .lost = report::LostProcesses(folder.path())};
+                     .processes = std::move(ran.processes),
+                     .gpus = GpusOf(flags),
+                     .world_size = flags.world_size > 0 ? std::optional(flags.world_size) : std::nullopt,
+                     .lost = std::move(ran.lost)};
   EBB_RETURN_IF_ERROR(WriteFiles(flags, run, folder));
   if (flags.output.json) {
     const std::string text = report::Print(report::DryrunJson(run));
@@ -188,7 +322,7 @@ Result<int> RunDryrun(const DryrunFlags& flags, const std::vector<std::string>& 
     const std::string text = report::FitLines(report::DryrunText(run, terminal), terminal.width);
     std::fwrite(text.data(), 1, text.size(), stderr);
   }
-  return *code;
+  return ran.code;
 }
 
 }  // namespace
@@ -199,6 +333,15 @@ Verb AddDryrun(CLI::App& program, const std::vector<std::string>& command) {
   app->option_defaults()->group("GPU");
   app->add_option("--gpu", flags->gpu, "A name that `ebbtide gpus` lists, or a profile of your own (default a100-40gb)")
       ->type_name("NAME|FILE");
+  app->add_option("--gpus", flags->gpus, "GPUs of the machine, all alike (default 1; with --world-size 8)")
+      ->type_name("N")
+      ->check(Check(CheckPositive));
+  app->add_option("--world-size", flags->world_size,
+                  "Run single ranks of N, as torchrun would start them; the others are taken to do the same")
+      ->type_name("N")
+      ->check(Check(CheckPositive));
+  app->add_option("--ranks", flags->ranks, "With --world-size: those that are run, one by one (default 0)")
+      ->type_name("LIST");
   app->add_option("--cuda", flags->cuda, "CUDA generation of the program, 12 or 13 (default: its torch's)")
       ->type_name("N")
       ->check(Check(CheckPositive));

@@ -7,6 +7,7 @@ others can write to, no file at all) counts as none: it is worked out anew.
 from __future__ import annotations
 
 import atexit
+import fcntl
 import functools
 import hashlib
 import hmac
@@ -129,12 +130,17 @@ def kept_library(folder: str, name: str, make: Callable[[pathlib.Path], None]) -
         if is_sealed(path):
             return path
     made = path.with_name(f"{path.name}.{os.getpid()}")
-    try:
-        make(made)
-        seal(made)
-        os.replace(made, path)
-    finally:
-        made.unlink(missing_ok=True)
+    # The ranks of one program come here at the same time: one of them makes it, the others wait for it.
+    with open(path.with_name(f"{path.name}.lock"), "w") as turn:
+        fcntl.flock(turn, fcntl.LOCK_EX)
+        if is_sealed(path):
+            return path
+        try:
+            make(made)
+            seal(made)
+            os.replace(made, path)
+        finally:
+            made.unlink(missing_ok=True)
     return path
 
 

@@ -51,6 +51,10 @@ const Field kFields[] = {
     {"device_to_host_bandwidth", &DeviceProfile::device_to_host_bandwidth, 0.1 * kGiga, 1e4 * kGiga, true},
     {"copy_latency_ns", &DeviceProfile::copy_latency, 0, 1e9, true},
     {"launch_latency_ns", &DeviceProfile::launch_latency, 0, 1e9, true},
+    {"link_bandwidth", &DeviceProfile::link_bandwidth, 0, 1e5 * kGiga, false},
+    {"link_latency_ns", &DeviceProfile::link_latency, 0, 1e9, false},
+    {"network_bandwidth", &DeviceProfile::network_bandwidth, 0.01 * kGiga, 1e5 * kGiga, false},
+    {"network_latency_ns", &DeviceProfile::network_latency, 0, 1e9, false},
 };
 
 constexpr std::string_view kFormat = "ebbtide.profile";

@@ -44,6 +44,14 @@ struct DeviceProfile {
   Nanos copy_latency = 0;    // from the request to the first byte
   Nanos launch_latency = 0;  // of an empty kernel, back to back
 
+  // ---- Other GPUs, bytes per second each way
+  double link_bandwidth = 0;           // to GPUs of the same machine; 0: over PCIe, as to the host
+  Nanos link_latency = 5000;           // of one message
+  double network_bandwidth = 1.25e10;  // to GPUs of other machines, for each GPU
+  Nanos network_latency = 15000;
+
+  double LinkBandwidth() const { return link_bandwidth > 0 ? link_bandwidth : device_to_host_bandwidth; }
+
   std::map<std::string, std::string> sources;  // by JSON field: where the number comes from
 };
 

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <string_view>
 #include <system_error>
+#include <tuple>
 
 #include "base/file.h"
 #include "device/runtime.h"
@@ -47,6 +48,15 @@ std::vector<std::string> Texts(const Json& object, const char* key) {
   return texts;
 }
 
+std::vector<Json> ObjectsOf(const Json& object, const char* key) {
+  std::vector<Json> objects;
+  const auto found = object.find(key);
+  if (found == object.end() || !found->is_array()) return objects;
+  for (const Json& item : *found)
+    if (item.is_object()) objects.push_back(item);
+  return objects;
+}
+
 std::optional<Json> ReadObject(const std::string& path) {
   const Result<std::string> text = ReadFile(path, kLargestFile);
   if (!text) return std::nullopt;
@@ -70,6 +80,14 @@ TorchFigures ReadTorch(const Json& object, int pid) {
   figures.notes = Texts(object, "notes");
   figures.step_time = MaybeInt(object, "step_time_ns");
   figures.guessed_launches = Int(object, "guessed_launches");
+  if (const auto rank = MaybeInt(object, "rank")) figures.rank = static_cast<int>(*rank);
+  if (const auto size = MaybeInt(object, "world_size")) figures.world_size = static_cast<int>(*size);
+  figures.device = static_cast<int>(Int(object, "device"));
+  for (const Json& item : ObjectsOf(object, "devices")) {
+    figures.devices.push_back({.index = static_cast<int>(Int(item, "index")),
+                               .peak_reserved = Int(item, "peak_reserved_bytes"),
+                               .peak_allocated = Int(item, "peak_allocated_bytes")});
+  }
   if (const auto assumed = object.find("assumptions"); assumed != object.end() && assumed->is_array()) {
     for (const Json& item : *assumed) {
       if (!item.is_object()) continue;
@@ -105,6 +123,13 @@ DryrunProcess ReadProcess(const Json& object) {
   process.peak = Int(object, "peak_bytes");
   process.device_peak = std::max(process.peak, Int(object, "device_peak_bytes"));
   process.context = Int(object, "context_bytes");
+  for (const Json& item : ObjectsOf(object, "gpus")) {
+    process.gpus.push_back({.index = static_cast<int>(Int(item, "index")),
+                            .number = static_cast<int>(Int(item, "number")),
+                            .peak = Int(item, "peak_bytes"),
+                            .device_peak = std::max(Int(item, "peak_bytes"), Int(item, "device_peak_bytes")),
+                            .nccl = Int(item, "nccl_bytes")});
+  }
   process.pinned_peak = Int(object, "pinned_peak_bytes");
   process.driver_ooms = TallyOf(object, "out_of_memory");
   process.host_reads = TallyOf(object, "host_reads");
@@ -148,6 +173,21 @@ Json AssumptionJson(const DryrunAssumption& assumption) {
   return out;
 }
 
+Json RankJson(const DryrunRank& rank) {
+  Json out = Json::object();
+  out["rank"] = rank.rank;
+  out["gpu"] = rank.gpu;
+  out["pid"] = rank.process->pid;
+  out["peak_reserved_bytes"] = rank.peak_reserved;
+  out["peak_allocated_bytes"] = rank.peak_allocated;
+  out["total_bytes"] = rank.total;
+  out["nccl_bytes"] = rank.nccl;
+  out["steps"] = rank.process->torch->steps;
+  const auto& time = rank.process->torch->step_time;
+  out["step_time_ns"] = time ? Json(*time) : Json(nullptr);
+  return out;
+}
+
 Json ProcessJson(const DryrunProcess& process) {
   Json out = Json::object();
   out["pid"] = process.pid;
@@ -164,6 +204,7 @@ Json ProcessJson(const DryrunProcess& process) {
   out["peak_allocated_bytes"] = process.torch->peak_allocated;
   out["steps"] = process.torch->steps;
   out["ooms"] = process.torch->ooms;
+  if (process.torch->rank) out["rank"] = *process.torch->rank;
   return out;
 }
 
@@ -171,6 +212,7 @@ Json ProcessJson(const DryrunProcess& process) {
 
 const DryrunProcess* Dryrun::main() const {
   const DryrunProcess* best = nullptr;
+  if (const auto all = ranks(); !all.empty()) return all[0].process;
   const auto weight = [](const DryrunProcess& p) {
     return std::pair(p.torch ? p.torch->peak_reserved : Bytes{0}, p.peak);
   };
@@ -187,11 +229,13 @@ bool Dryrun::observed() const {
 }
 
 Bytes Dryrun::peak_reserved() const {
+  if (const auto all = ranks(); !all.empty()) return all[0].peak_reserved;
   const DryrunProcess* process = main();
   return process != nullptr && process->torch ? process->torch->peak_reserved : 0;
 }
 
 Bytes Dryrun::peak_allocated() const {
+  if (const auto all = ranks(); !all.empty()) return all[0].peak_allocated;
   const DryrunProcess* process = main();
   return process != nullptr && process->torch ? process->torch->peak_allocated : 0;
 }
@@ -202,8 +246,58 @@ Bytes Dryrun::loaded_code() const {
   return sum;
 }
 
+namespace {
+
+const GpuFigures* GpuOf(const DryrunProcess& process, int number) {
+  for (const GpuFigures& gpu : process.gpus)
+    if (gpu.number == number) return &gpu;
+  return nullptr;
+}
+
+}  // namespace
+
+Bytes Dryrun::TotalOf(int run, int number) const {
+  Bytes most = 0, code = 0;
+  for (const DryrunProcess& process : processes) {
+    const GpuFigures* gpu = process.run == run ? GpuOf(process, number) : nullptr;
+    if (gpu == nullptr) continue;
+    most = std::max(most, gpu->device_peak);
+    code += process.launches > 0 ? kLoadedCode : 0;
+  }
+  return std::min(most + code, std::max(capacity, most));
+}
+
+std::vector<DryrunRank> Dryrun::ranks() const {
+  std::vector<DryrunRank> all;
+  for (const DryrunProcess& process : processes) {
+    if (!process.torch || (gpus == 1 && !world_size)) continue;
+    const TorchFigures& torch = *process.torch;
+    // A rank is where it holds most; what it took of other GPUs counts in their totals.
+    const auto most = std::max_element(torch.devices.begin(), torch.devices.end(),
+                                       [](const auto& a, const auto& b) { return a.peak_reserved < b.peak_reserved; });
+    for (auto device = torch.devices.begin(); device != torch.devices.end(); ++device) {
+      if (torch.rank && device != most) continue;
+      const auto gpu = std::find_if(process.gpus.begin(), process.gpus.end(),
+                                    [&](const GpuFigures& g) { return g.index == device->index; });
+      if (gpu == process.gpus.end()) continue;
+      all.push_back({.rank = torch.rank.value_or(gpu->number),
+                     .gpu = gpu->number,
+                     .process = &process,
+                     .peak_reserved = device->peak_reserved,
+                     .peak_allocated = device->peak_allocated,
+                     .total = TotalOf(process.run, gpu->number),
+                     .nccl = gpu->nccl});
+    }
+  }
+  std::stable_sort(all.begin(), all.end(), [](const DryrunRank& a, const DryrunRank& b) {
+    return std::tuple(-a.total, -a.peak_reserved, a.rank) < std::tuple(-b.total, -b.peak_reserved, b.rank);
+  });
+  return all;
+}
+
 Bytes Dryrun::total() const {
   Bytes most = 0;
+  if (const auto all = ranks(); !all.empty()) return all[0].total;
   for (const DryrunProcess& process : processes) most = std::max(most, process.device_peak);
   return std::min(most + loaded_code(), std::max(capacity, most));
 }
@@ -214,7 +308,7 @@ bool Dryrun::oom() const {
   });
 }
 
-std::vector<DryrunProcess> ReadProcesses(const std::string& folder) {
+std::vector<DryrunProcess> ReadProcesses(const std::string& folder, int run) {
   std::vector<DryrunProcess> processes;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder, error)) {
@@ -224,6 +318,7 @@ std::vector<DryrunProcess> ReadProcesses(const std::string& folder) {
     if (!object || Text(*object, "format") != "ebbtide.phantom") continue;
     DryrunProcess process = ReadProcess(*object);
     if (process.peak == 0 && process.not_modelled.empty()) continue;  // asked about the device, and left it alone
+    process.run = run;
     processes.push_back(std::move(process));
     const std::string stem = folder + "/" + name.substr(0, name.find('.'));
     if (const auto torch = ReadObject(stem + ".torch.json")) {
@@ -289,16 +384,23 @@ About AboutOf(const Dryrun& run) {
 }  // namespace
 
 MemoryTimeline DryrunTimeline(const Dryrun& run) {
-  const DryrunProcess& main = *run.main();
+  return RankTimeline(run, {.process = run.main(),
+                            .peak_reserved = run.peak_reserved(),
+                            .peak_allocated = run.peak_allocated(),
+                            .total = run.total()});
+}
+
+MemoryTimeline RankTimeline(const Dryrun& run, const DryrunRank& rank) {
+  const DryrunProcess& main = *rank.process;
   MemoryTimeline timeline = *main.timeline;
   for (const std::string& word : run.command) timeline.title += (timeline.title.empty() ? "" : " ") + word;
   timeline.subtitle = fmt::format("on the phantom {}", run.product);
   timeline.about = AboutOf(run);
   timeline.capacity = run.capacity;
   timeline.context = main.context;
-  timeline.peak_reserved = run.peak_reserved();
-  timeline.peak_allocated = run.peak_allocated();
-  timeline.total = run.total();
+  timeline.peak_reserved = rank.peak_reserved;
+  timeline.peak_allocated = rank.peak_allocated;
+  timeline.total = rank.total;
   if (!main.torch) return timeline;
   timeline.subtitle += ", torch " + main.torch->version;
   timeline.reserved_place = PlaceOf(main.torch->peak_step, main.torch->peak_line);
@@ -333,6 +435,17 @@ Json DryrunJson(const Dryrun& run) {
   out["context_bytes"] = figure(main != nullptr ? main->context : 0);
   out["loaded_code_bytes"] = figure(run.loaded_code());
   out["gpu"] = run.gpu;
+  out["gpus"] = run.gpus;
+  const std::vector<DryrunRank> ranks = run.ranks();
+  if (run.gpus > 1 || run.world_size) {
+    out["world_size"] = run.world_size               ? Json(*run.world_size)
+                        : torch && torch->world_size ? Json(*torch->world_size)
+                                                     : Json(nullptr);
+    out["ranks"] = Json::array();
+    for (const DryrunRank& rank : ranks) {
+      if (observed) out["ranks"].push_back(RankJson(rank));
+    }
+  }
   out["capacity_bytes"] = run.capacity;
   out["cuda"] = run.cuda;
   out["torch"] = torch != nullptr ? Json(torch->version) : Json(nullptr);
@@ -350,6 +463,7 @@ Json DryrunJson(const Dryrun& run) {
     for (std::size_t i = 0; i < kMemoryCategories && !peak.empty(); ++i) {
       breakdown[Name(static_cast<MemoryCategory>(i))] = peak[0].by_category[i];
     }
+    if (!ranks.empty()) breakdown["NCCL"] = ranks[0].nccl;
     out["breakdown"] = breakdown;
   }
   out["ooms"] = Json::array();

@@ -32,6 +32,12 @@ struct DryrunAssumption {
   std::int64_t count = 0;
 };
 
+// What PyTorch reserved and allocated at most on one device, by the number by which the process knows it.
+struct DeviceFigures {
+  int index = 0;
+  Bytes peak_reserved = 0, peak_allocated = 0;
+};
+
 // What PyTorch told at the end of a process.
 struct TorchFigures {
   std::string version;
@@ -47,6 +53,17 @@ struct TorchFigures {
   std::vector<DryrunAssumption> assumptions;  // in the order in which they were met
   std::optional<Nanos> step_time;             // what the GPU works for one step, by the models of src/device
   std::int64_t guessed_launches = 0;          // kernels that were timed by their number of threads alone
+  std::optional<int> rank, world_size;        // of torch.distributed
+  int device = 0;                             // whose memory the timeline tells
+  std::vector<DeviceFigures> devices;         // those that were used
+};
+
+// What a process took of one GPU.
+struct GpuFigures {
+  int index = 0;                    // by which the process knows it
+  int number = 0;                   // on the machine
+  Bytes peak = 0, device_peak = 0;  // of this process, of all processes on it
+  Bytes nccl = 0;                   // of that, the most that NCCL held
 };
 
 // One process that used the device.
@@ -63,6 +80,18 @@ struct DryrunProcess {
   std::map<std::string, std::int64_t> not_modelled;
   std::optional<TorchFigures> torch;
   std::optional<MemoryTimeline> timeline;
+  std::vector<GpuFigures> gpus;
+  int run = 0;  // of several, where ranks were run one by one
+};
+
+// A rank of a distributed program, or a GPU of one that uses several without ranks.
+struct DryrunRank {
+  int rank = 0;
+  int gpu = 0;  // its number on its machine
+  const DryrunProcess* process = nullptr;
+  Bytes peak_reserved = 0, peak_allocated = 0;
+  Bytes total = 0;  // of the GPU, by all processes on it: contexts, loaded code, libraries
+  Bytes nccl = 0;
 };
 
 struct Dryrun {
@@ -72,6 +101,8 @@ struct Dryrun {
   Bytes capacity = 0;
   int cuda = 0;                          // generation
   std::vector<DryrunProcess> processes;  // in the order of their ids
+  int gpus = 1;                          // of the machine
+  std::optional<int> world_size;         // where ranks were run one by one
   std::vector<int> lost;                 // processes that used the device and left no record: killed, or still running
 
   // The process whose figures stand for the whole: the one that reserved most. Null where none used the device.
@@ -85,11 +116,15 @@ struct Dryrun {
   // The most that all processes together held at a time, contexts and loaded code included; no more than there is.
   Bytes total() const;
   bool oom() const;
+  // Those with most of the GPU first. Empty for one GPU and no ranks.
+  std::vector<DryrunRank> ranks() const;
+  // What one GPU held at most.
+  Bytes TotalOf(int run, int gpu) const;
 };
 
 // Reads what the processes left in `folder`: <pid>.json of the phantom, <pid>.torch.json and <pid>.timeline.json of the
 // Python module. Files that cannot be read are left out, as their process may have been killed while it wrote.
-std::vector<DryrunProcess> ReadProcesses(const std::string& folder);
+std::vector<DryrunProcess> ReadProcesses(const std::string& folder, int run = 0);
 // Those that wrote <pid>.begun when they took the device, and no <pid>.json at their end.
 std::vector<int> LostProcesses(const std::string& folder);
 // The innermost frame that is not torch's own; the innermost one where all are; empty where there is none.
@@ -100,6 +135,8 @@ std::string PlaceOf(std::optional<std::int64_t> step, const std::string& line);
 
 // The main process's memory over time, with the figures of the run; it must have one.
 MemoryTimeline DryrunTimeline(const Dryrun& run);
+// The same for the process of one rank.
+MemoryTimeline RankTimeline(const Dryrun& run, const DryrunRank& rank);
 
 // The fields are in docs/command-line.md.
 Json DryrunJson(const Dryrun& run);

@@ -40,6 +40,7 @@ struct Range {
   Pool* owner = nullptr;                    // of a kPool
 
   Address end() const { return begin + static_cast<Address>(size); }
+  int gpu() const { return physical ? physical->gpu() : 0; }  // of device memory
   bool on_device() const { return kind <= RangeKind::kMapped; }
 };
 

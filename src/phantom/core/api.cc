@@ -36,10 +36,11 @@ Code AllocateDevice(Bytes bytes, void** out) {
   Device& device = TheDevice();
   if (Code code = device.contexts.Use(); code != Code::kSuccess) return code;
   Address address = 0;
-  Code code = device.heap.Allocate(bytes, address);
+  Heap& heap = device.gpu().heap;
+  Code code = heap.Allocate(bytes, address);
   if (code == Code::kOutOfMemory) {  // the driver then takes back what its pools do not use
     device.pools.ReleaseUnused();
-    code = device.heap.Allocate(bytes, address);
+    code = heap.Allocate(bytes, address);
   }
   if (code == Code::kOutOfMemory) device.statistics.out_of_memory.Add(bytes);
   if (code != Code::kSuccess) return code;
@@ -57,7 +58,7 @@ Code FreeDevice(void* pointer) {
   SynchronizeDevice();
   if (range->kind == RangeKind::kPool) return range->owner->Free(*range, nullptr, "cudaFree");
   Bytes freed = 0;
-  Code code = device.heap.Free(address, freed);
+  Code code = device.gpu(range->gpu()).heap.Free(address, freed);
   if (code != Code::kSuccess) return code;
   device.statistics.frees.Add(freed);
   return Code::kSuccess;
@@ -71,5 +72,9 @@ Code GiveZeros(void* stream, void* host, Bytes bytes) {
 }
 
 const DeviceProfile& Profile() { return TheDevice().profile; }
+
+bool IsGpu(int index) { return TheDevice().HasGpu(index); }
+
+int NumberOf(int index) { return TheDevice().config.visible[static_cast<std::size_t>(index)]; }
 
 }  // namespace ebbtide::phantom

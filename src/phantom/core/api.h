@@ -33,8 +33,11 @@ bool IsStream(void* stream);
 Code AllocateDevice(Bytes bytes, void** out);
 Code FreeDevice(void* pointer);
 
-// The GPU that the phantom is.
+// The GPU that the phantom is; where there are several, each of them.
 const DeviceProfile& Profile();
+// Whether the process has a GPU of that number; the number of a GPU on the machine.
+bool IsGpu(int index);
+int NumberOf(int index);
 
 // What a library computes and gives to the host by itself: waits for the stream, writes zeros, and counts a read of
 // `bytes` by the host as a copy from device memory without content would be.

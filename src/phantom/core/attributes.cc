@@ -2,6 +2,7 @@
 #include "phantom/core/attributes.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <limits>
 
 #include "phantom/core/mix.h"
@@ -133,10 +134,17 @@ std::optional<int> DeviceAttribute(const DeviceProfile& profile, int attribute) 
   return 0;
 }
 
-void DeviceUuid(const DeviceProfile& profile, char (&uuid)[16]) {
+std::string PciBusId(int number) {
+  char text[16];
+  std::snprintf(text, sizeof(text), "0000:%02x:00.0", static_cast<unsigned>(number + 1) & 0xff);
+  return text;
+}
+
+void DeviceUuid(const DeviceProfile& profile, int number, char (&uuid)[16]) {
   std::uint64_t mixed = 0;
   for (char c : profile.name) mixed = MixBits(mixed, static_cast<unsigned char>(c));
-  for (int i = 0; i < 16; ++i) uuid[i] = static_cast<char>(MixBits(mixed, static_cast<std::uint64_t>(i)) & 0xff);
+  for (int i = 0; i < 15; ++i) uuid[i] = static_cast<char>(MixBits(mixed, static_cast<std::uint64_t>(i)) & 0xff);
+  uuid[15] = static_cast<char>(number);
 }
 
 int BlocksPerMultiprocessor(const DeviceProfile& profile, int threads_per_block, Bytes dynamic_shared_memory) {

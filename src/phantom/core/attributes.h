@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "device/profile.h"
 
@@ -17,10 +18,10 @@ inline constexpr int kRegistersPerThread = 32;
 // The value of an attribute by its number; nullopt where there is no such attribute.
 std::optional<int> DeviceAttribute(const DeviceProfile& profile, int attribute);
 
-// "0000:01:00.0"
-inline constexpr char kPciBusId[] = "0000:01:00.0";
-// Sixteen bytes that depend on the profile alone.
-void DeviceUuid(const DeviceProfile& profile, char (&uuid)[16]);
+// "0000:01:00.0" of the first GPU of the machine, "0000:02:00.0" of the second.
+std::string PciBusId(int number);
+// Sixteen bytes that depend on the profile and the number of the GPU on the machine, which is the last of them.
+void DeviceUuid(const DeviceProfile& profile, int number, char (&uuid)[16]);
 
 // How many blocks of a kernel fit a multiprocessor at a time; 0 where not even one does.
 int BlocksPerMultiprocessor(const DeviceProfile& profile, int threads_per_block, Bytes dynamic_shared_memory);

@@ -3,16 +3,20 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <numeric>
 #include <string_view>
 
 #include "base/json_text.h"
 
 namespace ebbtide::phantom {
 namespace {
+
+constexpr int kMostGpus = 64;
 
 const char* Environment(const char* name) { return std::getenv(name); }
 
@@ -24,13 +28,25 @@ Result<double> Number(const char* name, std::string_view text, double most) {
   return value;
 }
 
-// The first entry is a number or an identifier. Which one does not matter: there is one device, and it is the one
-// meant.
-bool NamesADevice(std::string_view list) {
-  std::size_t begin = list.find_first_not_of(" \t");
-  if (begin == std::string_view::npos) return false;
-  list.remove_prefix(begin);
-  return (list[0] >= '0' && list[0] <= '9') || list.starts_with("GPU-") || list.starts_with("MIG-");
+// The GPUs that CUDA_VISIBLE_DEVICES names, up to the first entry that names none, as the driver has it. The only GPU
+// of a machine is what every number and every identifier means: programs are started with those of another machine. Of
+// several, an identifier is told by its last two digits (attributes.h).
+std::vector<int> Visible(std::string_view list, int gpus) {
+  std::vector<int> found;
+  while (!list.empty()) {
+    std::string_view word = list.substr(0, list.find(','));
+    list.remove_prefix(std::min(list.size(), word.size() + 1));
+    while (!word.empty() && (word[0] == ' ' || word[0] == '\t')) word.remove_prefix(1);
+    const bool is_id = word.starts_with("GPU-") || word.starts_with("MIG-");
+    if (!is_id && (word.empty() || word[0] < '0' || word[0] > '9')) break;
+    if (is_id && word.size() > 6) word.remove_prefix(word.size() - 2);
+    int number = 0;
+    std::from_chars(word.data(), word.data() + word.size(), number, is_id ? 16 : 10);
+    if (gpus == 1) number = 0;
+    if (number >= gpus || std::find(found.begin(), found.end(), number) != found.end()) break;
+    found.push_back(number);
+  }
+  return found;
 }
 
 }  // namespace
@@ -83,7 +99,19 @@ Result<Config> ReadConfig(const char* (*get)(const char* name)) {
   if (!real_time.empty() && real_time != "0" && real_time != "1")
     return Fail("EBBTIDE_PHANTOM_REAL_TIME: expected 0 or 1, found {}", Quoted(real_time));
   config.real_time = real_time == "1";
-  if (const char* visible = get("CUDA_VISIBLE_DEVICES")) config.hidden = !NamesADevice(visible);
+  if (const std::string gpus = text("EBBTIDE_PHANTOM_GPUS"); !gpus.empty()) {
+    EBB_ASSIGN_OR_RETURN(const double count, number("EBBTIDE_PHANTOM_GPUS", kMostGpus));
+    if (count < 1) return Fail("EBBTIDE_PHANTOM_GPUS: expected a number of 1 to {}, found {}", kMostGpus, Quoted(gpus));
+    config.gpus = static_cast<int>(count);
+  }
+  config.alone = text("EBBTIDE_PHANTOM_ALONE") == "1";
+  config.visible.resize(static_cast<std::size_t>(config.gpus));
+  std::iota(config.visible.begin(), config.visible.end(), 0);
+  if (const char* visible = get("CUDA_VISIBLE_DEVICES")) {
+    const std::vector<int> named = Visible(visible, config.gpus);
+    config.hidden = named.empty();
+    if (!named.empty()) config.visible = named;
+  }
   return config;
 }
 

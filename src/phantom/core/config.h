@@ -22,7 +22,10 @@ struct Config {
   std::uint64_t seed = 0;             // _SEED: of faults and jitter
   Bytes backed = 0;                   // _BACKED: device memory that really holds its content, at most
   bool check_races = false;           // _CHECK=race
-  bool hidden = false;                // CUDA_VISIBLE_DEVICES hides the device: empty, or nothing that could name one
+  int gpus = 1;                       // _GPUS: of the machine, all alike
+  std::vector<int> visible = {0};     // of them, in the process's order, by CUDA_VISIBLE_DEVICES; never empty
+  bool hidden = false;                // CUDA_VISIBLE_DEVICES hides all: empty, or nothing that could name one
+  bool alone = false;                 // _ALONE=1: ranks that NCCL is told of do not run; they do as this one does
   bool real_time = false;             // _REAL_TIME=1: the queues sleep as long as the virtual clock says
 
   // Work is handed to the streams' threads even where it could be done at once.

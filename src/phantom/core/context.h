@@ -1,5 +1,5 @@
-// CUDA contexts: the primary one, which the runtime makes when it first needs it, and those that a program makes. Each
-// takes the profile's context bytes from the device while it lives.
+// CUDA contexts: the primary one of each GPU, which the runtime makes when it first needs it, and those that a program
+// makes. Each takes the profile's context bytes from its GPU while it lives.
 #pragma once
 
 #include <atomic>
@@ -19,25 +19,30 @@ struct Context {
   bool is_primary = false;
   unsigned flags = 0;
   std::uint64_t id = 0;
+  int gpu = 0;
 };
+
+// The GPU of the calling thread's context; the first one where it has none.
+int CurrentGpu();
 
 // Thread-safe; the current context is one per thread.
 class Contexts {
  public:
-  Contexts(Ledger& ledger, Bytes bytes) : ledger_(ledger), bytes_(bytes) { primary_.is_primary = true; }
+  // `ledgers`: one for each GPU.
+  Contexts(std::vector<Ledger*> ledgers, Bytes bytes);
 
   // cuInit, or the first call of the runtime that needs a context.
   void Initialize() { initialized_.store(true, std::memory_order_release); }
   bool initialized() const { return initialized_.load(std::memory_order_acquire); }
 
-  Code RetainPrimary();
-  Code ReleasePrimary();
-  void ResetPrimary();
-  bool PrimaryIsActive(unsigned& flags) const;
-  Code SetPrimaryFlags(unsigned flags);
-  Context* primary() { return &primary_; }
+  Code RetainPrimary(int gpu);
+  Code ReleasePrimary(int gpu);
+  void ResetPrimary(int gpu);
+  bool PrimaryIsActive(int gpu, unsigned& flags) const;
+  Code SetPrimaryFlags(int gpu, unsigned flags);
+  Context* primary(int gpu) { return &primaries_[static_cast<std::size_t>(gpu)].context; }
 
-  Code Create(unsigned flags, Context*& out);
+  Code Create(int gpu, unsigned flags, Context*& out);
   Code Destroy(Context* context);
   bool IsLive(const Context* context) const;
 
@@ -49,22 +54,30 @@ class Contexts {
 
   // What a call of the runtime that needs the device begins with: the thread has a context, the primary if none other.
   Code Use();
+  // cudaSetDevice: the primary context of the GPU, made if need be, becomes the thread's.
+  Code UseGpu(int gpu);
+  // The primary context of the GPU is made, and the thread keeps its own.
+  Code MakePrimary(int gpu);
 
   Bytes bytes() const { return taken_; }  // by all contexts that live
   Bytes bytes_of_one() const { return bytes_; }
 
  private:
-  Code TakeMemory();
-  void GiveMemory();
+  struct Primary {
+    Context context;
+    int references = 0;
+    bool used_by_runtime = false;
+  };
 
-  Ledger& ledger_;
+  Code TakeMemory(int gpu);
+  void GiveMemory(int gpu);
+
+  const std::vector<Ledger*> ledgers_;
   const Bytes bytes_;
   std::atomic<bool> initialized_{false};
   mutable std::mutex mutex_;
   std::atomic<Bytes> taken_{0};
-  Context primary_;
-  int primary_references_ = 0;
-  bool used_by_runtime_ = false;
+  std::vector<Primary> primaries_;
   std::map<const Context*, std::unique_ptr<Context>> made_;
   std::uint64_t next_id_ = 2;
 };

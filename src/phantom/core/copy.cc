@@ -22,6 +22,7 @@ struct Side {
   bool on_device = false;
   bool pageable = true;  // host memory that the driver does not know
   bool known = true;     // false: device addresses without memory
+  int gpu = 0;           // of device memory
   std::vector<Piece> pieces;
   std::vector<std::shared_ptr<Physical>> held;
   std::vector<Access> accesses;
@@ -48,6 +49,7 @@ Side LookUp(const Device& device, Address begin, Bytes width, Bytes height, Byte
   AccessKind kind = is_write ? AccessKind::kWrite : AccessKind::kRead;
   std::optional<Range> range = device.space.Find(begin);
   side.on_device = range && range->on_device();
+  if (side.on_device) side.gpu = range->gpu();
   side.pageable = !range;
   for (Bytes row = 0; row < height; ++row) {
     Address at = begin + static_cast<Address>(row * pitch);
@@ -166,15 +168,20 @@ Code Copy(Device& device, Stream& stream, const CopyRequest& request) {
   Bytes bytes = request.width * request.height;
   Operation operation{.name = InDeclaredOperation() ? CurrentName() : request.name, .kind = OperationKind::kCopy};
   Statistics& statistics = device.statistics;
-  if (to.on_device && from.on_device) {
+  bool to_host = false;
+  if (to.on_device && from.on_device && to.gpu != from.gpu) {
+    statistics.copies_on_device.Add(bytes);
+    operation.engine = &device.gpu(from.gpu).links;
+  } else if (to.on_device && from.on_device) {
     statistics.copies_on_device.Add(bytes);
     operation.duration = OnDeviceTime(device.profile, 2.0 * static_cast<double>(bytes));
   } else if (to.on_device) {
     statistics.copies_to_device.Add(bytes);
-    operation.engine = &device.to_device;
+    operation.engine = &device.gpu(to.gpu).to_device;
   } else if (from.on_device) {
     statistics.copies_to_host.Add(bytes);
-    operation.engine = &device.to_host;
+    operation.engine = &device.gpu(from.gpu).to_host;
+    to_host = true;
     CountHostRead(statistics, bytes, has_content || is_true, recent != nullptr);
   } else {
     statistics.copies_on_host.Add(bytes);
@@ -193,7 +200,7 @@ Code Copy(Device& device, Stream& stream, const CopyRequest& request) {
     operation.work = [&device, recent, to = std::move(to), from = std::move(from)] {
       Move(device, to.pieces, from.pieces);
     };
-  bool to_pageable_host = pageable && operation.engine == &device.to_host;
+  bool to_pageable_host = pageable && to_host;
   stream.Submit(std::move(operation));
   if ((request.blocking && !both_on_device) || to_pageable_host)
     stream.Synchronize();

@@ -66,6 +66,14 @@ void* ebbtide_phantom_content(const void* device_address, size_t bytes);
 /* Writes the statistics now, for a program that handles the signal (or 0) that is about to end it. Once per process. */
 void ebbtide_phantom_finish(int signal);
 
+/* Where the calling thread is in the program: 1, with text in `out`, or 0. And what writes the program's record, before
+ * the phantom ends the process. Null: none of them any more. */
+typedef int (*ebbtide_phantom_line)(char* out, size_t size);
+typedef void (*ebbtide_phantom_finish_program)(void);
+void ebbtide_phantom_set_program(ebbtide_phantom_line line, ebbtide_phantom_finish_program finish);
+/* The rank by which people know this process. */
+void ebbtide_phantom_set_rank(int rank);
+
 int ebbtide_phantom_checks_races(void);
 int64_t ebbtide_phantom_race_count(void);
 int64_t ebbtide_phantom_undeclared_launches(void);

@@ -1,4 +1,5 @@
-// The phantom device of this process: everything there is one of. Made at the first call that needs it, never freed.
+// The phantom GPUs of this process, and everything that they have in common: there is one. Made at the first call that
+// needs it, never freed.
 #pragma once
 
 #include <atomic>
@@ -26,9 +27,27 @@
 
 namespace ebbtide::phantom {
 
+// What each GPU of the process has for itself.
+struct Gpu {
+  Gpu(int index, const Config& config, const DeviceProfile& profile, BackingBudget& backing, AddressSpace& space);
+
+  const int index;  // by which the process knows it
+  Ledger ledger;
+  CopyEngine to_device, to_host;
+  CopyEngine links;  // to other GPUs
+  Heap heap;
+  std::atomic<Bytes> nccl{0}, nccl_peak{0};  // what NCCL holds of it for this process, and the most it held
+};
+
 class Device {
  public:
   Device(const Config& config, DeviceProfile profile);
+
+  // The GPU of the calling thread, and those by number; all are alike.
+  Gpu& gpu() { return *gpus[static_cast<std::size_t>(CurrentGpu())]; }
+  Gpu& gpu(int index) { return *gpus[static_cast<std::size_t>(index)]; }
+  int gpu_count() const { return static_cast<int>(gpus.size()); }
+  bool HasGpu(int index) const { return index >= 0 && index < gpu_count(); }
 
   const Config& config;
   const DeviceProfile profile;
@@ -38,12 +57,10 @@ class Device {
   Statistics statistics;
 
   HostClock host;
-  CopyEngine to_device, to_host;
 
-  Ledger ledger;
   BackingBudget backing;
   AddressSpace space;
-  Heap heap;
+  std::vector<std::unique_ptr<Gpu>> gpus;  // at least one
   Vmm vmm;
   HostMemory host_memory;
   KnownContent known;  // of memory without content
@@ -60,10 +77,10 @@ Device& TheDevice();
 // Whether TheDevice was called before.
 bool DeviceExists();
 
-// Waits for all streams, as freeing memory does.
+// Waits for all streams of the thread's GPU, as freeing memory does.
 void SynchronizeDevice();
 
-// Frees what was allocated and the primary context.
-void ResetDevice();
+// Frees what was allocated on the GPU and its primary context.
+void ResetDevice(int gpu);
 
 }  // namespace ebbtide::phantom

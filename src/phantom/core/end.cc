@@ -25,7 +25,8 @@ void End(std::string_view how, int signal = 0) {
   // A child by vfork shares this memory, and may call _exit before it becomes another program.
   if (!DeviceExists() || InForkedChild() || TheDevice().pid != getpid()) return;
   WriteStatistics(TheDevice(), how, signal);
-  if (signal == 0) TheDevice().ledger.Leave();
+  if (signal != 0) return;
+  for (const auto& gpu : TheDevice().gpus) gpu->ledger.Leave();
 }
 
 __attribute__((destructor)) void OnUnload() { End("exit"); }

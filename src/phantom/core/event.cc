@@ -30,7 +30,7 @@ void Event::Synchronize() {
   std::optional<Mark> mark = Last();
   if (!mark) return;
   mark->position.Wait();
-  device_.host.Reach(mark->time);
+  device_.host.Reach(mark->Time());
   if (device_.races) device_.races->HostWaits(mark->clock);
 }
 
@@ -51,7 +51,7 @@ Code Event::Elapsed(Event& from, Event& to, Nanos& out) {
   if (!begin || !end) return Code::kInvalidHandle;
   if (begin->capture || end->capture) return Code::kCapturedEvent;
   if (!begin->position.Reached() || !end->position.Reached()) return Code::kNotReady;
-  out = end->time - begin->time;
+  out = end->Time() - begin->Time();
   return Code::kSuccess;
 }
 

@@ -151,7 +151,7 @@ Code AddNode(const void* graph, const void* const* after, std::size_t count, con
   auto nodes = NodesOf(after, count);
   if (!found || !nodes || !out) return Code::kInvalidValue;
   // A stream of our own that captures to the graph: nodes that are added are what capture would have made.
-  auto stream = std::make_shared<Stream>(TheDevice(), -1, Stream::kNonBlocking, 0);
+  auto stream = std::make_shared<Stream>(TheDevice(), CurrentGpu(), -1, Stream::kNonBlocking, 0);
   stream->EnterCapture(std::make_shared<Capture>(found, stream.get(), CaptureMode::kRelaxed), *nodes);
   Code code = submit(*stream);
   Nodes made = stream->CapturePlace().second;

@@ -56,7 +56,7 @@ const Variable* Kernels::FindVariable(const void* host, Device& device) {
   if (found == variables_.end()) return nullptr;
   Variable& variable = found->second;
   if (variable.address == 0) {
-    std::shared_ptr<Physical> physical = Physical::CreateUncharged(device.backing, variable.size);
+    std::shared_ptr<Physical> physical = Physical::CreateUncharged(device.backing, variable.size, CurrentGpu());
     Address address = physical ? ReserveAddresses(variable.size, 4096) : 0;
     if (address == 0) return nullptr;
     device.space.Insert(

@@ -7,6 +7,32 @@
 
 namespace ebbtide::phantom {
 
+void KnownContent::Expect(std::uint64_t begin, Bytes bytes, const std::shared_ptr<Pending>& pending) {
+  if (bytes <= 0) return;
+  std::lock_guard lock(expected_mutex_);
+  expected_.push_back({begin, begin + static_cast<std::uint64_t>(bytes), pending, pending.get()});
+  expected_count_.store(expected_.size(), std::memory_order_release);
+}
+
+void KnownContent::Arrived(const Pending* pending) {
+  std::lock_guard lock(expected_mutex_);
+  std::erase_if(expected_, [&](const Expected& e) { return e.identity == pending; });
+  expected_count_.store(expected_.size(), std::memory_order_release);
+}
+
+void KnownContent::Await(std::uint64_t begin, Bytes bytes) const {
+  if (expected_count_.load(std::memory_order_acquire) == 0 || bytes <= 0) return;
+  const std::uint64_t end = begin + static_cast<std::uint64_t>(bytes);
+  std::vector<std::shared_ptr<Pending>> found;
+  {
+    std::lock_guard lock(expected_mutex_);
+    for (const Expected& e : expected_)
+      if (e.begin < end && begin < e.end)
+        if (auto pending = e.pending.lock()) found.push_back(std::move(pending));
+  }
+  for (const auto& pending : found) pending->Wait();
+}
+
 KnownContent::Pieces::const_iterator KnownContent::FirstAt(std::uint64_t begin) const {
   auto piece = pieces_.upper_bound(begin);
   if (piece == pieces_.begin()) return piece;
@@ -45,6 +71,7 @@ void KnownContent::ForgetLocked(std::uint64_t begin, Bytes bytes) {
 
 void KnownContent::Write(std::uint64_t begin, const std::byte* data, Bytes bytes, std::uint32_t origin) {
   if (bytes <= 0) return;
+  Await(begin, bytes);
   std::lock_guard lock(mutex_);
   ForgetLocked(begin, bytes);
   if (held_ + bytes > most_) return;
@@ -53,6 +80,8 @@ void KnownContent::Write(std::uint64_t begin, const std::byte* data, Bytes bytes
 }
 
 void KnownContent::Copy(std::uint64_t to, std::uint64_t from, Bytes bytes) {
+  Await(from, bytes);
+  Await(to, bytes);
   std::lock_guard lock(mutex_);
   std::vector<std::pair<std::uint64_t, Piece>> moved;
   const std::uint64_t end = from + static_cast<std::uint64_t>(bytes);
@@ -72,6 +101,7 @@ void KnownContent::Copy(std::uint64_t to, std::uint64_t from, Bytes bytes) {
 }
 
 void KnownContent::Forget(std::uint64_t begin, Bytes bytes) {
+  Await(begin, bytes);
   std::lock_guard lock(mutex_);
   ForgetLocked(begin, bytes);
 }
@@ -101,11 +131,13 @@ bool KnownContent::Walk(std::uint64_t begin, Bytes bytes, std::byte* out, std::u
 }
 
 bool KnownContent::Knows(std::uint64_t begin, Bytes bytes, std::uint32_t* origin) const {
+  Await(begin, bytes);
   std::lock_guard lock(mutex_);
   return Walk(begin, bytes, nullptr, origin);
 }
 
 bool KnownContent::Read(std::uint64_t begin, Bytes bytes, std::byte* out, std::uint32_t* origin) const {
+  Await(begin, bytes);
   std::lock_guard lock(mutex_);
   return Walk(begin, bytes, out, origin);
 }

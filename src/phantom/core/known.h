@@ -4,6 +4,7 @@
 // `origin` names.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "base/units.h"
+#include "phantom/core/pending.h"
 
 namespace ebbtide::phantom {
 
@@ -23,6 +25,11 @@ class KnownContent {
 
   // `most`: of all contents together. What would go beyond is not kept.
   explicit KnownContent(Bytes most = kGiB) : most_(most) {}
+
+  // An operation that is not over yet will write these bytes. Whoever asks for them or changes them waits for it first.
+  void Expect(std::uint64_t begin, Bytes bytes, const std::shared_ptr<Pending>& pending);
+  // It writes them now: nobody waits for it any more.
+  void Arrived(const Pending* pending);
 
   // These bytes lie there now. `origin`: 0 where they are true, else the number of what was assumed.
   void Write(std::uint64_t begin, const std::byte* data, Bytes bytes, std::uint32_t origin);
@@ -46,12 +53,22 @@ class KnownContent {
   };
   using Pieces = std::map<std::uint64_t, Piece>;
 
+  struct Expected {
+    std::uint64_t begin = 0, end = 0;
+    std::weak_ptr<Pending> pending;
+    const Pending* identity = nullptr;
+  };
+
+  void Await(std::uint64_t begin, Bytes bytes) const;
   Pieces::const_iterator FirstAt(std::uint64_t begin) const;
   bool Walk(std::uint64_t begin, Bytes bytes, std::byte* out, std::uint32_t* origin) const;
   void ForgetLocked(std::uint64_t begin, Bytes bytes);
   void Drop(Pieces::iterator piece);
 
   const Bytes most_;
+  mutable std::mutex expected_mutex_;
+  std::vector<Expected> expected_;
+  std::atomic<std::size_t> expected_count_{0};
   mutable std::mutex mutex_;
   Pieces pieces_;  // by address, disjoint
   Bytes held_ = 0;

@@ -45,7 +45,7 @@ struct Ledger::SharedTable {
   Slot slots[kSlots];
 };
 
-Ledger::Ledger(Bytes capacity, const std::string& shared) : capacity_(capacity) {
+Ledger::Ledger(Bytes capacity, const std::string& shared, int gpu) : capacity_(capacity), gpu_(gpu) {
   if (!shared.empty()) OpenShared(shared);
 }
 

@@ -18,8 +18,8 @@ class Ledger {
     Bytes bytes = 0;
   };
 
-  // `shared`: the name of the shared device, or empty.
-  Ledger(Bytes capacity, const std::string& shared);
+  // `shared`: the name of the shared device, or empty. `gpu`: the number by which this process knows the device.
+  Ledger(Bytes capacity, const std::string& shared, int gpu = 0);
 
   // False: not that much is free, and nothing was taken.
   bool Take(Bytes bytes);
@@ -27,6 +27,7 @@ class Ledger {
   // The process ends: the last one on a shared device removes its table.
   void Leave();
 
+  int gpu() const { return gpu_; }
   Bytes capacity() const { return capacity_; }
   Bytes own() const { return own_; }            // held by this process
   Bytes own_peak() const { return own_peak_; }  // the most it ever held
@@ -46,6 +47,7 @@ class Ledger {
   Bytes SumShared() const;
 
   const Bytes capacity_;
+  const int gpu_;
   mutable std::mutex mutex_;
   std::atomic<Bytes> own_{0};  // written under the mutex
   std::atomic<Bytes> own_peak_{0};

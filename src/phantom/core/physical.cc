@@ -16,6 +16,7 @@ struct Header {
   std::uint64_t magic;
   std::int64_t size;
   std::int64_t has_content;
+  std::int64_t gpu;
 };
 
 }  // namespace
@@ -31,12 +32,14 @@ std::shared_ptr<Physical> Physical::Create(Ledger& ledger, BackingBudget& budget
   if (!ledger.Take(bytes)) return nullptr;
   std::shared_ptr<Physical> out(new Physical);
   out->ledger_ = &ledger;
+  out->gpu_ = ledger.gpu();
   out->size_ = bytes;
   return out->Map(budget, share) ? out : nullptr;
 }
 
-std::shared_ptr<Physical> Physical::CreateUncharged(BackingBudget& budget, Bytes bytes) {
+std::shared_ptr<Physical> Physical::CreateUncharged(BackingBudget& budget, Bytes bytes, int gpu) {
   std::shared_ptr<Physical> out(new Physical);
+  out->gpu_ = gpu;
   out->size_ = bytes;
   return out->Map(budget, Share::kPrivate) ? out : nullptr;
 }
@@ -58,7 +61,7 @@ bool Physical::Map(BackingBudget& budget, Share share) {
   void* at = mmap(nullptr, mapped_size_, PROT_READ | PROT_WRITE, flags, fd_, 0);
   if (at == MAP_FAILED) return false;
   mapped_ = static_cast<std::byte*>(at);
-  if (shareable) *static_cast<Header*>(at) = {kMagic, size_, backed};
+  if (shareable) *static_cast<Header*>(at) = {kMagic, size_, backed, gpu_};
   if (backed) content_ = mapped_ + (shareable ? kHeader : 0);
   return true;
 }
@@ -78,6 +81,7 @@ std::shared_ptr<Physical> Physical::Import(int fd) {
   out->mapped_ = static_cast<std::byte*>(at);
   out->mapped_size_ = expected;
   out->size_ = header.size;
+  out->gpu_ = static_cast<int>(header.gpu);
   if (header.has_content) out->content_ = out->mapped_ + kHeader;
   return out;
 }

@@ -31,7 +31,7 @@ class Physical {
   // Null where the device has not that much left.
   static std::shared_ptr<Physical> Create(Ledger& ledger, BackingBudget& budget, Bytes bytes, Share share);
   // The same without charging the device: the memory is part of something that was charged before, as a context.
-  static std::shared_ptr<Physical> CreateUncharged(BackingBudget& budget, Bytes bytes);
+  static std::shared_ptr<Physical> CreateUncharged(BackingBudget& budget, Bytes bytes, int gpu);
   // Memory of another process, from the file descriptor that it exported. It is that process which is charged. Null:
   // not such a descriptor. The descriptor stays the caller's.
   static std::shared_ptr<Physical> Import(int fd);
@@ -40,6 +40,7 @@ class Physical {
   Physical& operator=(const Physical&) = delete;
 
   Bytes size() const { return size_; }
+  int gpu() const { return gpu_; }  // the device that it is part of
   Share share() const { return fd_ < 0 ? Share::kPrivate : Share::kShareable; }
   // Where the content lies, readable and writable by the phantom; null where there is none.
   std::byte* content() const { return content_; }
@@ -54,6 +55,7 @@ class Physical {
   Ledger* ledger_ = nullptr;  // null: not charged here
   BackingBudget* budget_ = nullptr;
   Bytes size_ = 0;
+  int gpu_ = 0;
   std::byte* content_ = nullptr;
   std::byte* mapped_ = nullptr;  // what was mmapped: content and, where shareable, the page before it
   Bytes mapped_size_ = 0;

@@ -16,7 +16,7 @@ Pool::~Pool() {
 bool Pool::Grow(Bytes bytes) {
   Bytes size = (bytes + kGrowth - 1) / kGrowth * kGrowth;
   std::shared_ptr<Physical> physical =
-      Physical::Create(device_.ledger, device_.backing, size, Physical::Share::kPrivate);
+      Physical::Create(device_.gpu(gpu_).ledger, device_.backing, size, Physical::Share::kPrivate);
   if (!physical) return false;
   Address begin = ReserveAddresses(size, 2 * kMiB);
   if (begin == 0) return false;
@@ -194,22 +194,26 @@ Code Pool::SetAttribute(int attribute, const void* value) {
   return Code::kSuccess;
 }
 
-Pools::Pools(Device& device) : device_(device), default_(handles_.Create(device)), current_(default_) {
-  all_.push_back(default_);
+Pools::Pools(Device& device) : device_(device) {
+  for (int gpu = 0; gpu < device.gpu_count(); ++gpu) {
+    defaults_.push_back(handles_.Create(device, gpu));
+    all_.push_back(defaults_.back());
+  }
+  current_ = defaults_;
 }
 
-std::shared_ptr<Pool> Pools::Current() {
+std::shared_ptr<Pool> Pools::Current(int gpu) {
   std::lock_guard lock(mutex_);
-  return current_;
+  return current_[static_cast<std::size_t>(gpu)];
 }
 
-void Pools::SetCurrent(std::shared_ptr<Pool> pool) {
+void Pools::SetCurrent(int gpu, std::shared_ptr<Pool> pool) {
   std::lock_guard lock(mutex_);
-  current_ = std::move(pool);
+  current_[static_cast<std::size_t>(gpu)] = std::move(pool);
 }
 
-std::shared_ptr<Pool> Pools::Create() {
-  std::shared_ptr<Pool> pool = handles_.Create(device_);
+std::shared_ptr<Pool> Pools::Create(int gpu) {
+  std::shared_ptr<Pool> pool = handles_.Create(device_, gpu);
   std::lock_guard lock(mutex_);
   std::erase_if(all_, [](const auto& known) { return known.expired(); });
   all_.push_back(pool);
@@ -220,11 +224,13 @@ std::shared_ptr<Pool> Pools::Find(const void* handle) { return handles_.Find(han
 
 // Its memory goes at a later wait of the host, when its last allocation was freed.
 bool Pools::Destroy(const void* handle) {
-  if (handle == default_.get()) return false;
+  for (const auto& pool : defaults_)
+    if (handle == pool.get()) return false;
   std::shared_ptr<Pool> pool = handles_.Remove(handle);
   if (!pool) return false;
   std::lock_guard lock(mutex_);
-  if (current_ == pool) current_ = default_;
+  const auto gpu = static_cast<std::size_t>(pool->gpu());
+  if (current_[gpu] == pool) current_[gpu] = defaults_[gpu];
   retired_.push_back(std::move(pool));
   return true;
 }

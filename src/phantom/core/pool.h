@@ -30,7 +30,7 @@ class Pool {
     Bytes used = 0, used_high = 0;          // given to the program
   };
 
-  explicit Pool(Device& device) : device_(device) {}
+  Pool(Device& device, int gpu) : device_(device), gpu_(gpu) {}
   ~Pool();
 
   Code Allocate(Bytes bytes, Stream& stream, const char* name, Address& out);
@@ -39,6 +39,7 @@ class Pool {
   // Gives unused memory back to the device until no more than `keep` is reserved.
   void Trim(Bytes keep);
 
+  int gpu() const { return gpu_; }
   Usage usage() const;
   std::uint64_t release_threshold() const { return release_threshold_; }
   // By number, as CUmemPool_attribute and cudaMemPoolAttr have them; `value` is an int or a 64-bit number.
@@ -64,6 +65,7 @@ class Pool {
   bool MayJoin(const Block& before, const Block& after) const;
 
   Device& device_;
+  const int gpu_;
   std::atomic<std::uint64_t> release_threshold_{0};
   std::atomic<int> follow_event_dependencies_{1};
   std::atomic<int> allow_opportunistic_{1};
@@ -79,10 +81,10 @@ class Pools {
  public:
   explicit Pools(Device& device);
 
-  Pool& Default() { return *default_; }
-  std::shared_ptr<Pool> Current();
-  void SetCurrent(std::shared_ptr<Pool> pool);
-  std::shared_ptr<Pool> Create();
+  Pool& Default(int gpu) { return *defaults_[static_cast<std::size_t>(gpu)]; }
+  std::shared_ptr<Pool> Current(int gpu);
+  void SetCurrent(int gpu, std::shared_ptr<Pool> pool);
+  std::shared_ptr<Pool> Create(int gpu);
   std::shared_ptr<Pool> Find(const void* handle);
   bool Destroy(const void* handle);  // false: not one that Create made
 
@@ -96,9 +98,9 @@ class Pools {
 
   Device& device_;
   Handles<Pool> handles_;
-  std::shared_ptr<Pool> default_;
-  std::mutex mutex_;  // of the following
-  std::shared_ptr<Pool> current_;
+  std::vector<std::shared_ptr<Pool>> defaults_;  // by GPU
+  std::mutex mutex_;                             // of the following
+  std::vector<std::shared_ptr<Pool>> current_;   // by GPU
   std::vector<std::weak_ptr<Pool>> all_;
   std::vector<std::shared_ptr<Pool>> retired_;  // destroyed by the program, with allocations that are not freed yet
   std::atomic<bool> any_memory_{false};

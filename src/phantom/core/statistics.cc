@@ -143,6 +143,30 @@ void WriteRaces(Writer& out, const Device& device, bool killed) {
   out.Close("]");
 }
 
+// The figures of the GPU of which this process took most, and those of each that it took memory of.
+void WriteGpus(Writer& out, const Device& device) {
+  const Gpu* most = device.gpus[0].get();
+  for (const auto& gpu : device.gpus)
+    if (gpu->ledger.own_peak() > most->ledger.own_peak()) most = gpu.get();
+  out.Field("peak_bytes", most->ledger.own_peak());
+  out.Field("device_peak_bytes", most->ledger.all_peak());
+  out.Field("bytes_at_end", most->ledger.own());
+  out.Key("gpus");
+  out.Open("[");
+  for (const auto& gpu : device.gpus) {
+    if (gpu->ledger.own_peak() == 0) continue;
+    out.Key("");
+    out.Open("{");
+    out.Field("index", gpu->index);
+    out.Field("number", device.config.visible[static_cast<std::size_t>(gpu->index)]);
+    out.Field("peak_bytes", gpu->ledger.own_peak());
+    out.Field("device_peak_bytes", gpu->ledger.all_peak());
+    out.Field("nccl_bytes", gpu->nccl_peak.load(std::memory_order_relaxed));
+    out.Close("}");
+  }
+  out.Close("]");
+}
+
 void Write(Writer& out, const Device& device, std::string_view end, int signal) {
   const Statistics& all = device.statistics;
   out.Open("{");
@@ -156,9 +180,7 @@ void Write(Writer& out, const Device& device, std::string_view end, int signal) 
   out.Field("gpu", device.profile.name);
   out.Field("capacity_bytes", device.profile.memory);
   out.Field("context_bytes", device.contexts.bytes_of_one());
-  out.Field("peak_bytes", device.ledger.own_peak());
-  out.Field("device_peak_bytes", device.ledger.all_peak());
-  out.Field("bytes_at_end", device.ledger.own());
+  WriteGpus(out, device);
   out.Field("pinned_peak_bytes", device.host_memory.pinned_peak());
   out.Field("virtual_ns", device.host.now());
   out.Field("allocations", all.allocations);

@@ -11,20 +11,76 @@
 
 namespace ebbtide::phantom {
 
-bool Position::Reached() const { return !stream || stream->ReachedNumber(number); }
+bool Position::Reached() const {
+  if (!stream || stream->ReachedNumber(number)) return true;
+  return stream->TrySettle() && stream->ReachedNumber(number);
+}
 
 void Position::Wait() const {
   if (stream) stream->WaitForNumber(number);
 }
 
-Stream::Stream(Device& device, int id, unsigned flags, int priority)
-    : device_(device), id_(id), flags_(flags), priority_(priority) {}
+Stream::Stream(Device& device, int gpu, int id, unsigned flags, int priority, bool is_legacy)
+    : device_(device), gpu_(gpu), id_(id), flags_(flags), priority_(priority), is_legacy_(is_legacy) {}
 
 bool Stream::ReachedNumber(std::uint64_t number) const { return completed_.load(std::memory_order_acquire) >= number; }
 
 bool Stream::Idle() const { return ReachedNumber(submitted_.load(std::memory_order_acquire)); }
 
+void Stream::Settled(const std::shared_ptr<Pending>& pending) {
+  std::lock_guard lock(mutex_);
+  if (pending_ != pending) return;
+  ready_ = std::max(ready_, pending->end());
+  completed_.store(submitted_.load(std::memory_order_relaxed), std::memory_order_release);
+  pending_ = nullptr;
+  has_pending_.store(false, std::memory_order_release);
+  changed_.notify_all();
+}
+
+void Stream::Settle() {
+  if (!has_pending_.load(std::memory_order_acquire)) return;
+  std::shared_ptr<Pending> pending;
+  {
+    std::lock_guard lock(mutex_);
+    pending = pending_;
+  }
+  if (!pending) return;
+  pending->Wait();
+  Settled(pending);
+}
+
+bool Stream::TrySettle() {
+  if (!has_pending_.load(std::memory_order_acquire)) return true;
+  std::shared_ptr<Pending> pending;
+  {
+    std::lock_guard lock(mutex_);
+    pending = pending_;
+  }
+  if (!pending) return true;
+  if (!pending->Try()) return false;
+  Settled(pending);
+  return true;
+}
+
+void Stream::Submit(std::shared_ptr<Pending> pending) {
+  Settle();
+  Finish();
+  std::lock_guard lock(mutex_);
+  if (capture_) return;
+  submitted_.fetch_add(1, std::memory_order_release);
+  pending_ = std::move(pending);
+  has_pending_.store(true, std::memory_order_release);
+}
+
+Nanos Stream::Ready() {
+  Settle();
+  std::unique_lock order = device_.streams.Order(*this);
+  std::lock_guard lock(mutex_);
+  return std::max(ready_, device_.host.now());
+}
+
 bool Stream::Query() {
+  TrySettle();
   std::unique_lock order = device_.streams.Order(*this);
   std::unique_lock lock(mutex_);
   if (!Idle()) return false;
@@ -33,6 +89,7 @@ bool Stream::Query() {
 }
 
 bool Stream::IsDone() {
+  TrySettle();
   std::unique_lock order = device_.streams.Order(*this);
   std::unique_lock lock(mutex_);
   return Idle();
@@ -40,11 +97,13 @@ bool Stream::IsDone() {
 
 void Stream::WaitForNumber(std::uint64_t number) {
   if (ReachedNumber(number)) return;
+  Settle();
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return ReachedNumber(number); });
 }
 
 void Stream::Submit(Operation operation) {
+  Settle();
   std::unique_lock order = device_.streams.Order(*this);
   std::unique_lock lock(mutex_);
   if (capture_) [[unlikely]] {
@@ -90,6 +149,8 @@ std::uint64_t Stream::Append(std::unique_lock<std::mutex>&, std::function<void()
 }
 
 Code Stream::WaitFor(const Mark& mark) {
+  Settle();
+  if (mark.pending) mark.position.Wait();
   std::unique_lock order = device_.streams.Order(*this);
   std::unique_lock lock(mutex_);
   if (capture_ || mark.capture) [[unlikely]]
@@ -148,7 +209,7 @@ bool Stream::AppendToCapture(const Graph& graph) {
 
 void Stream::WaitForLocked(std::unique_lock<std::mutex>& lock, const Mark& mark) {
   if (device_.races) device_.races->StreamWaits(id_, mark.clock);
-  ready_ = std::max(ready_, mark.time);
+  ready_ = std::max(ready_, mark.Time());
   if (mark.position.stream.get() != this && !mark.position.Reached()) Append(lock, {}, false, mark.position);
 }
 
@@ -162,6 +223,7 @@ Mark Stream::RecordLocked() {
   if (capture_) [[unlikely]]
     return {.position = {}, .time = 0, .clock = {}, .capture = capture_, .nodes = capture_after_};
   Mark mark{{shared_from_this(), submitted_.load(std::memory_order_relaxed)}, std::max(ready_, device_.host.now()), {}};
+  mark.pending = pending_;
   if (device_.races) mark.clock = device_.races->Recorded(id_);
   return mark;
 }
@@ -173,6 +235,7 @@ void Stream::Finish() { WaitForAll(false); }
 void Stream::WaitForAll(bool is_promise) {
   Nanos ready = 0;
   std::uint64_t number = 0;
+  Settle();
   {
     std::unique_lock order = device_.streams.Order(*this);
     std::unique_lock lock(mutex_);

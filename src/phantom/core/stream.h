@@ -2,6 +2,7 @@
 // needed. Most operations of the phantom are nothing to do (a kernel) and are over at once if all before them are.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
@@ -16,6 +17,7 @@
 #include "base/units.h"
 #include "phantom/core/clock.h"
 #include "phantom/core/code.h"
+#include "phantom/core/pending.h"
 #include "phantom/core/race.h"
 
 namespace ebbtide::phantom {
@@ -42,6 +44,10 @@ struct Mark {
   RaceChecker::Clock clock;                  // where races are checked
   std::shared_ptr<Capture> capture = {};     // where it was recorded in a stream that is captured
   std::vector<const GraphNode*> nodes = {};  // of the capture, that it stands behind
+  std::shared_ptr<Pending> pending = {};     // the last operation before it, where others decide its end
+
+  // The virtual time, once it was reached.
+  Nanos Time() const { return pending ? std::max(time, pending->end()) : time; }
 };
 
 enum class OperationKind : std::uint8_t { kKernel, kCopy, kFill, kHostFunction, kEmpty, kEventRecord, kGraph };
@@ -60,9 +66,14 @@ class Stream : public std::enable_shared_from_this<Stream> {
  public:
   static constexpr unsigned kNonBlocking = 1;  // does not wait for the legacy stream, nor that for it
 
-  Stream(Device& device, int id, unsigned flags, int priority);
+  // `gpu`: the device that it is of. `is_legacy`: that device's default stream.
+  Stream(Device& device, int gpu, int id, unsigned flags, int priority, bool is_legacy = false);
 
   void Submit(Operation operation);
+  // An operation whose end others decide. Does not wait for them; where the stream captures, nothing is submitted.
+  void Submit(std::shared_ptr<Pending> pending);
+  // When the next operation would begin, on the virtual clock.
+  Nanos Ready();
   // All that is submitted later waits for `mark`. Fails only where a capture is concerned: the stream then captures
   // too, or may not (kCaptureIsolation: the mark is of no capture or of another one, which ends this one;
   // kCapturedEvent: the capture that the mark is of has ended).
@@ -97,7 +108,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
   int id() const { return id_; }
   unsigned flags() const { return flags_; }
   int priority() const { return priority_; }
-  bool is_legacy() const { return id_ == 0; }
+  bool is_legacy() const { return is_legacy_; }
+  int gpu() const { return gpu_; }
 
  private:
   friend struct Position;
@@ -119,18 +131,27 @@ class Stream : public std::enable_shared_from_this<Stream> {
   void WaitForNumber(std::uint64_t number);
   void WaitForAll(bool is_promise);
   void Serve();
+  // Waits for the end of the last operation, where others decide it; without the stream's lock.
+  void Settle();
+  // The same if it has ended, else nothing.
+  bool TrySettle();
+  void Settled(const std::shared_ptr<Pending>& pending);
   void Delay(const Entry& entry) const;
 
   Device& device_;
+  const int gpu_;
   const int id_;
   const unsigned flags_;
   const int priority_;
+  const bool is_legacy_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Entry> queue_;
   bool served_ = false;  // its thread runs
   bool closed_ = false;
-  Nanos ready_ = 0;  // virtual end of the last operation
+  Nanos ready_ = 0;                   // virtual end of the last operation
+  std::shared_ptr<Pending> pending_;  // the last operation, while it is not known to be over
+  std::atomic<bool> has_pending_{false};
   std::shared_ptr<Capture> capture_;
   std::vector<const GraphNode*> capture_after_;
   std::atomic<std::uint64_t> submitted_{0};
@@ -144,20 +165,21 @@ Code SubmitHostFunction(Stream& stream, std::function<void()> function);
 inline constexpr int kLeastPriority = 0;
 inline constexpr int kGreatestPriority = -5;
 
-// All streams of the device, by handle, and the order between the legacy stream and those that block with it.
+// All streams of the process, by handle, and on each GPU the order between the legacy stream and those that block with
+// it.
 class Streams {
  public:
   explicit Streams(Device& device);
 
-  // The stream of a handle of the API: null and 1 are the legacy stream, 2 is the calling thread's own. Null where
-  // there is no such stream.
+  // The stream of a handle of the API: null and 1 are the legacy stream of the thread's GPU, 2 is the thread's own on
+  // it. Null where there is no such stream.
   std::shared_ptr<Stream> Find(const void* handle);
-  std::shared_ptr<Stream> Legacy() { return legacy_; }
   std::shared_ptr<Stream> OfThread();
+  // On the GPU of the thread.
   std::shared_ptr<Stream> Create(unsigned flags, int priority);
   bool Destroy(const void* handle);
 
-  void SynchronizeAll();
+  void SynchronizeAll(int gpu);
   // When all that was submitted is over, on the virtual clock.
   Nanos Ready();
   std::int64_t created() const { return created_.load(std::memory_order_relaxed); }
@@ -177,9 +199,9 @@ class Streams {
   std::unordered_map<const void*, std::shared_ptr<Stream>> streams_;
   std::vector<std::shared_ptr<Stream>> closing_;  // destroyed, with work that may not be over
   std::mutex order_mutex_;
-  std::atomic<int> blocking_{0};
+  std::vector<std::atomic<int>> blocking_;  // by GPU
   std::atomic<std::int64_t> created_{0};
-  std::shared_ptr<Stream> legacy_;
+  std::vector<std::shared_ptr<Stream>> legacy_;  // by GPU
 };
 
 }  // namespace ebbtide::phantom

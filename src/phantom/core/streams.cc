@@ -12,17 +12,20 @@ constexpr std::uintptr_t kPerThreadHandle = 2;
 
 }  // namespace
 
-Streams::Streams(Device& device) : device_(device) {
-  if (device_.races) device_.races->StreamCreated();
-  legacy_ = std::make_shared<Stream>(device_, 0, 0, 0);
+Streams::Streams(Device& device) : device_(device), blocking_(device.gpus.size()) {
+  for (int gpu = 0; gpu < device_.gpu_count(); ++gpu) {
+    if (device_.races) device_.races->StreamCreated();
+    legacy_.push_back(std::make_shared<Stream>(device_, gpu, gpu, 0, 0, true));
+  }
 }
 
 std::shared_ptr<Stream> Streams::Create(unsigned flags, int priority) {
   std::int64_t number = created_.fetch_add(1, std::memory_order_relaxed) + 1;
   std::lock_guard lock(mutex_);
-  int id = device_.races ? device_.races->StreamCreated() : static_cast<int>(number);
-  auto stream = std::make_shared<Stream>(device_, id, flags, priority);
-  if (!(flags & Stream::kNonBlocking)) blocking_.fetch_add(1, std::memory_order_acq_rel);
+  int id = device_.races ? device_.races->StreamCreated() : static_cast<int>(number) + device_.gpu_count() - 1;
+  auto stream = std::make_shared<Stream>(device_, CurrentGpu(), id, flags, priority);
+  if (!(flags & Stream::kNonBlocking))
+    blocking_[static_cast<std::size_t>(stream->gpu())].fetch_add(1, std::memory_order_acq_rel);
   streams_.emplace(stream.get(), stream);
   return stream;
 }
@@ -30,23 +33,24 @@ std::shared_ptr<Stream> Streams::Create(unsigned flags, int priority) {
 std::shared_ptr<Stream> Streams::OfThread() {
   // It is closed with its thread. Threads that outlive the device's users keep it; nobody else does.
   struct Owner {
-    std::shared_ptr<Stream> stream;
+    std::vector<std::shared_ptr<Stream>> by_gpu;
     Streams* streams = nullptr;
     ~Owner() {
-      if (stream) streams->Destroy(stream.get());
+      for (const auto& stream : by_gpu)
+        if (stream) streams->Destroy(stream.get());
     }
   };
   thread_local Owner owner;
-  if (!owner.stream) {
-    owner.streams = this;
-    owner.stream = Create(0, 0);
-  }
-  return owner.stream;
+  owner.streams = this;
+  owner.by_gpu.resize(legacy_.size());
+  std::shared_ptr<Stream>& stream = owner.by_gpu[static_cast<std::size_t>(CurrentGpu())];
+  if (!stream) stream = Create(0, 0);
+  return stream;
 }
 
 std::shared_ptr<Stream> Streams::Find(const void* handle) {
   auto value = reinterpret_cast<std::uintptr_t>(handle);
-  if (value == 0 || value == kLegacyHandle) return legacy_;
+  if (value == 0 || value == kLegacyHandle) return legacy_[static_cast<std::size_t>(CurrentGpu())];
   if (value == kPerThreadHandle) return OfThread();
   std::lock_guard lock(mutex_);
   auto found = streams_.find(handle);
@@ -72,14 +76,15 @@ bool Streams::Destroy(const void* handle) {
 void Streams::ForgetClosed() {
   std::erase_if(closing_, [&](const auto& stream) {
     if (!stream->Idle()) return false;
-    if (!(stream->flags() & Stream::kNonBlocking)) blocking_.fetch_sub(1, std::memory_order_acq_rel);
+    if (!(stream->flags() & Stream::kNonBlocking))
+      blocking_[static_cast<std::size_t>(stream->gpu())].fetch_sub(1, std::memory_order_acq_rel);
     return true;
   });
 }
 
 std::vector<std::shared_ptr<Stream>> Streams::All() {
   std::lock_guard lock(mutex_);
-  std::vector<std::shared_ptr<Stream>> all{legacy_};
+  std::vector<std::shared_ptr<Stream>> all = legacy_;
   for (const auto& [handle, stream] : streams_) all.push_back(stream);
   ForgetClosed();
   all.insert(all.end(), closing_.begin(), closing_.end());
@@ -87,10 +92,12 @@ std::vector<std::shared_ptr<Stream>> Streams::All() {
 }
 
 std::unique_lock<std::mutex> Streams::Order(Stream& stream) {
-  if ((stream.flags() & Stream::kNonBlocking) || blocking_.load(std::memory_order_acquire) == 0) return {};
+  const auto gpu = static_cast<std::size_t>(stream.gpu());
+  if ((stream.flags() & Stream::kNonBlocking) || blocking_[gpu].load(std::memory_order_acquire) == 0) return {};
   std::unique_lock order(order_mutex_);
   auto wait_for = [&](Stream& other) {
     Mark mark;
+    other.Settle();
     {
       std::lock_guard lock(other.mutex_);
       if (other.capture_) return;  // what it captures is not done
@@ -101,9 +108,10 @@ std::unique_lock<std::mutex> Streams::Order(Stream& stream) {
   };
   if (stream.is_legacy()) {
     for (const auto& other : All())
-      if (other.get() != &stream && !(other->flags() & Stream::kNonBlocking)) wait_for(*other);
+      if (other.get() != &stream && other->gpu() == stream.gpu() && !(other->flags() & Stream::kNonBlocking))
+        wait_for(*other);
   } else {
-    wait_for(*legacy_);
+    wait_for(*legacy_[gpu]);
   }
   return order;
 }
@@ -117,9 +125,10 @@ Nanos Streams::Ready() {
   return last;
 }
 
-void Streams::SynchronizeAll() {
-  for (const auto& stream : All()) stream->Synchronize();
-  if (device_.races) device_.races->DeviceSynchronized();
+void Streams::SynchronizeAll(int gpu) {
+  for (const auto& stream : All())
+    if (stream->gpu() == gpu) stream->Synchronize();
+  if (device_.races && device_.gpu_count() == 1) device_.races->DeviceSynchronized();
 }
 
 }  // namespace ebbtide::phantom

@@ -1,7 +1,9 @@
 // Contents that are known, at the border between the phantom and who computes them.
 #include "phantom/core/values.h"
 
+#include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <vector>
 
 #include "phantom/core/device.h"
@@ -23,6 +25,18 @@ bool IsFollowed() {
   return true;
 }
 
+// Buffers that are padded, as those of objects that ranks exchange, begin with what is known.
+void PutKnownBeginning(const Device& device, uint64_t from, Bytes bytes, std::byte* out) {
+  Bytes known = 0;
+  for (Bytes unknown = std::min(bytes, KnownContent::kLargestCopy + 1); unknown - known > 1;) {
+    const Bytes middle = (known + unknown) / 2;
+    (device.known.Knows(from, middle) ? known : unknown) = middle;
+  }
+  if (known == 0) return;
+  std::vector<std::byte> content(static_cast<std::size_t>(known));
+  if (device.known.Read(from, known, content.data())) std::memcpy(out, content.data(), content.size());
+}
+
 }  // namespace
 
 void NoteLaunch(Device& device) {
@@ -40,6 +54,7 @@ bool ReadKnown(Device& device, uint64_t from, Bytes bytes, std::byte* out, bool&
   const int answered =
       ask(reinterpret_cast<const void*>(from), static_cast<std::size_t>(bytes), known ? 1 : 0, origin, out);
   if (!known && answered == 2) is_true = was_true;
+  if (!known && out != nullptr) PutKnownBeginning(device, from, bytes, out);
   return known || answered != 0;
 }
 

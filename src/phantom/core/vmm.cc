@@ -32,9 +32,9 @@ Code Vmm::Unreserve(Address begin, Bytes bytes) {
   return Code::kSuccess;
 }
 
-Code Vmm::Create(Bytes bytes, Physical::Share share, Handle& out) {
+Code Vmm::Create(Ledger& ledger, Bytes bytes, Physical::Share share, Handle& out) {
   if (!IsWhole(bytes)) return Code::kInvalidValue;
-  std::shared_ptr<Physical> physical = Physical::Create(ledger_, budget_, bytes, share);
+  std::shared_ptr<Physical> physical = Physical::Create(ledger, budget_, bytes, share);
   if (!physical) return Code::kOutOfMemory;
   std::lock_guard lock(mutex_);
   out = next_++;
@@ -89,11 +89,12 @@ Code Vmm::Retain(Address address, Handle& out) {
   return Code::kSuccess;
 }
 
-Code Vmm::Describe(Handle handle, Physical::Share& share) {
+Code Vmm::Describe(Handle handle, Physical::Share& share, int& gpu) {
   std::lock_guard lock(mutex_);
   auto found = handles_.find(handle);
   if (found == handles_.end()) return Code::kInvalidValue;
   share = found->second.physical->share();
+  gpu = found->second.physical->gpu();
   return Code::kSuccess;
 }
 

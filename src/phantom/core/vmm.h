@@ -19,18 +19,19 @@ class Vmm {
   static constexpr Bytes kGranularity = 2 * kMiB;
   using Handle = std::uint64_t;
 
-  Vmm(Ledger& ledger, BackingBudget& budget, AddressSpace& space) : ledger_(ledger), budget_(budget), space_(space) {}
+  Vmm(BackingBudget& budget, AddressSpace& space) : budget_(budget), space_(space) {}
 
   Code Reserve(Bytes bytes, Bytes alignment, Address hint, Address& out);
   Code Unreserve(Address begin, Bytes bytes);  // exactly what Reserve gave, with nothing mapped in it
 
-  Code Create(Bytes bytes, Physical::Share share, Handle& out);
+  // Of the GPU whose ledger it is.
+  Code Create(Ledger& ledger, Bytes bytes, Physical::Share share, Handle& out);
   Code Release(Handle handle);
   Code Export(Handle handle, int& fd);
   Code Import(int fd, Handle& out);
   // Another reference to the memory that is mapped at `address`.
   Code Retain(Address address, Handle& out);
-  Code Describe(Handle handle, Physical::Share& share);
+  Code Describe(Handle handle, Physical::Share& share, int& gpu);
 
   // The begin of a piece of memory, at reserved addresses that have none yet. Not accessible until SetAccess.
   Code Map(Address begin, Bytes bytes, Bytes offset, Handle handle);
@@ -48,7 +49,6 @@ class Vmm {
 
   bool IsReserved(Address begin, Bytes bytes) const;
 
-  Ledger& ledger_;
   BackingBudget& budget_;
   AddressSpace& space_;
   std::mutex mutex_;

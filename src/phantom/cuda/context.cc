@@ -13,9 +13,9 @@ CUcontext Handle(Context* context) { return reinterpret_cast<CUcontext>(context)
 
 CUresult Create(CUcontext* out, unsigned flags, CUdevice device) {
   if (!out) return CUDA_ERROR_INVALID_VALUE;
-  if (device != 0) return CUDA_ERROR_INVALID_DEVICE;
+  if (!IsGpu(device)) return CUDA_ERROR_INVALID_DEVICE;
   Context* made = nullptr;
-  if (Code code = All().Create(flags, made); code != Code::kSuccess) return Answer(code);
+  if (Code code = All().Create(device, flags, made); code != Code::kSuccess) return Answer(code);
   All().Push(made);
   *out = Handle(made);
   return CUDA_SUCCESS;
@@ -26,36 +26,36 @@ CUresult Create(CUcontext* out, unsigned flags, CUdevice device) {
 CUresult cuDevicePrimaryCtxRetain(CUcontext* out, CUdevice device) {
   DRIVER_CALL("cuDevicePrimaryCtxRetain", device);
   if (!out) return CUDA_ERROR_INVALID_VALUE;
-  if (device != 0) return CUDA_ERROR_INVALID_DEVICE;
-  if (Code code = All().RetainPrimary(); code != Code::kSuccess) return Answer(code);
-  *out = Handle(All().primary());
+  if (!IsGpu(device)) return CUDA_ERROR_INVALID_DEVICE;
+  if (Code code = All().RetainPrimary(device); code != Code::kSuccess) return Answer(code);
+  *out = Handle(All().primary(device));
   return CUDA_SUCCESS;
 }
 
 CUresult cuDevicePrimaryCtxRelease(CUdevice device) {
   DRIVER_CALL("cuDevicePrimaryCtxRelease", device);
-  if (device != 0) return CUDA_ERROR_INVALID_DEVICE;
-  return Answer(All().ReleasePrimary());
+  if (!IsGpu(device)) return CUDA_ERROR_INVALID_DEVICE;
+  return Answer(All().ReleasePrimary(device));
 }
 
 CUresult cuDevicePrimaryCtxReset(CUdevice device) {
   DRIVER_CALL("cuDevicePrimaryCtxReset", device);
-  if (device != 0) return CUDA_ERROR_INVALID_DEVICE;
-  ResetDevice();
+  if (!IsGpu(device)) return CUDA_ERROR_INVALID_DEVICE;
+  ResetDevice(device);
   return CUDA_SUCCESS;
 }
 
 CUresult cuDevicePrimaryCtxSetFlags(CUdevice device, unsigned flags) {
   DRIVER_CALL("cuDevicePrimaryCtxSetFlags", device, flags);
-  if (device != 0) return CUDA_ERROR_INVALID_DEVICE;
-  return Answer(All().SetPrimaryFlags(flags));
+  if (!IsGpu(device)) return CUDA_ERROR_INVALID_DEVICE;
+  return Answer(All().SetPrimaryFlags(device, flags));
 }
 
 CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned* flags, int* active) {
   DRIVER_CALL("cuDevicePrimaryCtxGetState", device);
   if (!flags || !active) return CUDA_ERROR_INVALID_VALUE;
-  if (device != 0) return CUDA_ERROR_INVALID_DEVICE;
-  *active = All().PrimaryIsActive(*flags);
+  if (!IsGpu(device)) return CUDA_ERROR_INVALID_DEVICE;
+  *active = All().PrimaryIsActive(device, *flags);
   return CUDA_SUCCESS;
 }
 
@@ -112,7 +112,7 @@ CUresult cuCtxGetCurrent(CUcontext* out) {
 CUresult cuCtxGetDevice(CUdevice* device) {
   DRIVER_CONTEXT_CALL("cuCtxGetDevice");
   if (!device) return CUDA_ERROR_INVALID_VALUE;
-  *device = 0;
+  *device = CurrentGpu();
   return CUDA_SUCCESS;
 }
 
@@ -150,4 +150,15 @@ CUresult cuCtxGetStreamPriorityRange(int* least, int* greatest) {
   if (least) *least = kLeastPriority;
   if (greatest) *greatest = kGreatestPriority;
   return CUDA_SUCCESS;
+}
+
+// Peers can always be reached, so there is nothing to switch.
+CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned flags) {
+  DRIVER_CONTEXT_CALL("cuCtxEnablePeerAccess", peer, flags);
+  return All().IsLive(Of(peer)) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+}
+
+CUresult cuCtxDisablePeerAccess(CUcontext peer) {
+  DRIVER_CONTEXT_CALL("cuCtxDisablePeerAccess", peer);
+  return All().IsLive(Of(peer)) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
 }

@@ -62,13 +62,13 @@ CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute,
 
 CUresult cuKernelGetAttribute(int* value, CUfunction_attribute attribute, CUkernel kernel, CUdevice device) {
   DRIVER_CALL("cuKernelGetAttribute", attribute, kernel, device);
-  if (device != 0) return CUDA_ERROR_INVALID_DEVICE;
+  if (!IsGpu(device)) return CUDA_ERROR_INVALID_DEVICE;
   return GetAttribute(value, attribute, kernel);
 }
 
 CUresult cuKernelSetAttribute(CUfunction_attribute attribute, int value, CUkernel kernel, CUdevice device) {
   DRIVER_CALL("cuKernelSetAttribute", attribute, value, kernel, device);
-  if (device != 0) return CUDA_ERROR_INVALID_DEVICE;
+  if (!IsGpu(device)) return CUDA_ERROR_INVALID_DEVICE;
   return SetAttribute(attribute, value, kernel);
 }
 

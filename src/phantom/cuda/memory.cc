@@ -15,7 +15,7 @@ CUresult AllocateHost(void** out, std::size_t bytes, unsigned flags, RangeKind k
 CUresult cuMemGetInfo(size_t* free, size_t* total) {
   DRIVER_CONTEXT_CALL("cuMemGetInfo");
   if (!free || !total) return CUDA_ERROR_INVALID_VALUE;
-  const Ledger& ledger = TheDevice().ledger;
+  const Ledger& ledger = TheDevice().gpu().ledger;
   *total = static_cast<std::size_t>(ledger.capacity());
   *free = static_cast<std::size_t>(ledger.capacity() - ledger.all());
   return CUDA_SUCCESS;

@@ -19,7 +19,7 @@ CUresult Allocate(CUdeviceptr* out, std::size_t bytes, std::shared_ptr<Pool> poo
 
 CUresult cuMemAllocAsync(CUdeviceptr* out, size_t bytes, CUstream stream) {
   DRIVER_CONTEXT_CALL("cuMemAllocAsync", bytes, stream);
-  return Allocate(out, bytes, TheDevice().pools.Current(), "cuMemAllocAsync", stream);
+  return Allocate(out, bytes, TheDevice().pools.Current(CurrentGpu()), "cuMemAllocAsync", stream);
 }
 
 CUresult cuMemAllocFromPoolAsync(CUdeviceptr* out, size_t bytes, CUmemoryPool pool, CUstream stream) {

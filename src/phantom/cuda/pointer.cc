@@ -16,7 +16,9 @@ CUresult Get(void* data, CUpointer_attribute attribute, CUdeviceptr pointer) {
   if (!range) return CUDA_ERROR_INVALID_VALUE;
   bool on_device = range->on_device();
   switch (attribute) {
-    case CU_POINTER_ATTRIBUTE_CONTEXT: Put(data, reinterpret_cast<CUcontext>(TheDevice().contexts.primary())); break;
+    case CU_POINTER_ATTRIBUTE_CONTEXT:
+      Put(data, reinterpret_cast<CUcontext>(TheDevice().contexts.primary(range->gpu())));
+      break;
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE: Put(data, on_device ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST); break;
     case CU_POINTER_ATTRIBUTE_DEVICE_POINTER: Put(data, pointer); break;
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
@@ -26,7 +28,7 @@ CUresult Get(void* data, CUpointer_attribute attribute, CUdeviceptr pointer) {
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS: Put(data, 0u); break;
     case CU_POINTER_ATTRIBUTE_BUFFER_ID: Put(data, static_cast<unsigned long long>(range->id)); break;
     case CU_POINTER_ATTRIBUTE_IS_MANAGED: Put(data, static_cast<unsigned>(range->kind == RangeKind::kManaged)); break;
-    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: Put(data, 0); break;
+    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: Put(data, range->gpu()); break;
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE: Put(data, 0); break;
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR: Put(data, static_cast<CUdeviceptr>(range->begin)); break;
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE: Put(data, static_cast<std::size_t>(range->size)); break;

@@ -8,7 +8,7 @@ namespace {
 CUmemoryPool HandleOf(const std::shared_ptr<Pool>& pool) { return reinterpret_cast<CUmemoryPool>(pool.get()); }
 
 bool IsDevice(const CUmemLocation& location) {
-  return location.type == CU_MEM_LOCATION_TYPE_DEVICE && location.id == 0;
+  return location.type == CU_MEM_LOCATION_TYPE_DEVICE && IsGpu(location.id);
 }
 
 }  // namespace
@@ -16,25 +16,25 @@ bool IsDevice(const CUmemLocation& location) {
 CUresult cuDeviceGetDefaultMemPool(CUmemoryPool* out, CUdevice device) {
   DRIVER_CALL("cuDeviceGetDefaultMemPool", device);
   if (!out) return CUDA_ERROR_INVALID_VALUE;
-  if (device != 0) return CUDA_ERROR_INVALID_DEVICE;
-  *out = reinterpret_cast<CUmemoryPool>(&TheDevice().pools.Default());
+  if (!IsGpu(device)) return CUDA_ERROR_INVALID_DEVICE;
+  *out = reinterpret_cast<CUmemoryPool>(&TheDevice().pools.Default(device));
   return CUDA_SUCCESS;
 }
 
 CUresult cuDeviceGetMemPool(CUmemoryPool* out, CUdevice device) {
   DRIVER_CALL("cuDeviceGetMemPool", device);
   if (!out) return CUDA_ERROR_INVALID_VALUE;
-  if (device != 0) return CUDA_ERROR_INVALID_DEVICE;
-  *out = HandleOf(TheDevice().pools.Current());
+  if (!IsGpu(device)) return CUDA_ERROR_INVALID_DEVICE;
+  *out = HandleOf(TheDevice().pools.Current(device));
   return CUDA_SUCCESS;
 }
 
 CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool) {
   DRIVER_CALL("cuDeviceSetMemPool", device, pool);
   std::shared_ptr<Pool> found = TheDevice().pools.Find(pool);
-  if (device != 0) return CUDA_ERROR_INVALID_DEVICE;
+  if (!IsGpu(device)) return CUDA_ERROR_INVALID_DEVICE;
   if (!found) return CUDA_ERROR_INVALID_VALUE;
-  TheDevice().pools.SetCurrent(std::move(found));
+  TheDevice().pools.SetCurrent(device, std::move(found));
   return CUDA_SUCCESS;
 }
 
@@ -42,10 +42,10 @@ CUresult cuMemPoolCreate(CUmemoryPool* out, const CUmemPoolProps* properties) {
   DRIVER_CALL("cuMemPoolCreate");
   if (!out || !properties || properties->allocType != CU_MEM_ALLOCATION_TYPE_PINNED) return CUDA_ERROR_INVALID_VALUE;
   if (properties->handleTypes != CU_MEM_HANDLE_TYPE_NONE || !IsDevice(properties->location)) {
-    NotModelled("cuMemPoolCreate of a pool that is shareable or not device 0's");
+    NotModelled("cuMemPoolCreate of a pool that is shareable or not a device's");
     return CUDA_ERROR_NOT_SUPPORTED;
   }
-  *out = HandleOf(TheDevice().pools.Create());
+  *out = HandleOf(TheDevice().pools.Create(properties->location.id));
   return CUDA_SUCCESS;
 }
 

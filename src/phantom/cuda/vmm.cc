@@ -1,4 +1,4 @@
-// Virtual memory management. The one kind of memory is pinned memory of device 0, private or shareable by descriptor.
+// Virtual memory management. The one kind of memory is pinned memory of a device, private or shareable by descriptor.
 #include "phantom/cuda/driver.h"
 
 using namespace ebbtide::phantom;
@@ -7,7 +7,7 @@ namespace {
 
 bool IsOurs(const CUmemAllocationProp* properties) {
   return properties && properties->type == CU_MEM_ALLOCATION_TYPE_PINNED &&
-         properties->location.type == CU_MEM_LOCATION_TYPE_DEVICE && properties->location.id == 0;
+         properties->location.type == CU_MEM_LOCATION_TYPE_DEVICE && IsGpu(properties->location.id);
 }
 
 }  // namespace
@@ -40,7 +40,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle* out, size_t bytes, const CUme
   DRIVER_CALL("cuMemCreate", bytes, flags);
   if (!out || flags != 0) return CUDA_ERROR_INVALID_VALUE;
   if (!IsOurs(properties)) {
-    NotModelled("cuMemCreate of memory that is not device 0's");
+    NotModelled("cuMemCreate of memory that is not a device's");
     return CUDA_ERROR_NOT_SUPPORTED;
   }
   Physical::Share share = Physical::Share::kPrivate;
@@ -51,10 +51,11 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle* out, size_t bytes, const CUme
   }
   Device& device = TheDevice();
   Vmm::Handle handle = 0;
-  Code code = device.vmm.Create(Size(bytes), share, handle);
+  Ledger& ledger = device.gpu(properties->location.id).ledger;
+  Code code = device.vmm.Create(ledger, Size(bytes), share, handle);
   if (code == Code::kOutOfMemory) {  // the driver then takes back what its pools do not use
     device.pools.ReleaseUnused();
-    code = device.vmm.Create(Size(bytes), share, handle);
+    code = device.vmm.Create(ledger, Size(bytes), share, handle);
   }
   if (code == Code::kSuccess) device.statistics.allocations.Add(Size(bytes));
   if (code == Code::kOutOfMemory) device.statistics.out_of_memory.Add(Size(bytes));
@@ -84,7 +85,7 @@ CUresult cuMemSetAccess(CUdeviceptr begin, size_t bytes, const CUmemAccessDesc* 
   DRIVER_CALL("cuMemSetAccess", begin, bytes, count);
   if (!access) return CUDA_ERROR_INVALID_VALUE;
   for (std::size_t i = 0; i < count; ++i) {
-    if (access[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE || access[i].location.id != 0)
+    if (access[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE || !IsGpu(access[i].location.id))
       return CUDA_ERROR_INVALID_DEVICE;
     Code code = TheDevice().vmm.SetAccess(begin, Size(bytes), access[i].flags);
     if (code != Code::kSuccess) return Answer(code);
@@ -94,7 +95,7 @@ CUresult cuMemSetAccess(CUdeviceptr begin, size_t bytes, const CUmemAccessDesc* 
 
 CUresult cuMemGetAccess(unsigned long long* flags, const CUmemLocation* location, CUdeviceptr pointer) {
   DRIVER_CALL("cuMemGetAccess", pointer);
-  if (!flags || !location || location->type != CU_MEM_LOCATION_TYPE_DEVICE || location->id != 0)
+  if (!flags || !location || location->type != CU_MEM_LOCATION_TYPE_DEVICE || !IsGpu(location->id))
     return CUDA_ERROR_INVALID_VALUE;
   unsigned access = 0;
   Code code = TheDevice().vmm.GetAccess(pointer, access);
@@ -124,11 +125,13 @@ CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* out, void*
 CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* out, CUmemGenericAllocationHandle handle) {
   DRIVER_CALL("cuMemGetAllocationPropertiesFromHandle", handle);
   Physical::Share share = Physical::Share::kPrivate;
+  int gpu = 0;
   if (!out) return CUDA_ERROR_INVALID_VALUE;
-  if (Code code = TheDevice().vmm.Describe(handle, share); code != Code::kSuccess) return Answer(code);
+  if (Code code = TheDevice().vmm.Describe(handle, share, gpu); code != Code::kSuccess) return Answer(code);
   *out = {};
   out->type = CU_MEM_ALLOCATION_TYPE_PINNED;
   out->location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  out->location.id = gpu;
   if (share == Physical::Share::kShareable) out->requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
   return CUDA_SUCCESS;
 }

@@ -11,11 +11,11 @@ namespace {
 
 int Attribute(int attribute) { return DeviceAttribute(Profile(), attribute).value_or(0); }
 
-void FillProperties(cudaDeviceProp& out) {
+void FillProperties(cudaDeviceProp& out, int device) {
   const ebbtide::DeviceProfile& profile = Profile();
   std::memset(&out, 0, sizeof(out));
   std::snprintf(out.name, sizeof(out.name), "%s", profile.product.c_str());
-  DeviceUuid(profile, out.uuid.bytes);
+  DeviceUuid(profile, NumberOf(device), out.uuid.bytes);
   out.totalGlobalMem = static_cast<std::size_t>(profile.memory);
   out.sharedMemPerBlock = Attribute(cudaDevAttrMaxSharedMemoryPerBlock);
   out.regsPerBlock = Attribute(cudaDevAttrMaxRegistersPerBlock);
@@ -39,7 +39,7 @@ void FillProperties(cudaDeviceProp& out) {
   out.surfaceAlignment = Attribute(cudaDevAttrSurfaceAlignment);
   out.concurrentKernels = 1;
   out.ECCEnabled = Attribute(cudaDevAttrEccEnabled);
-  out.pciBusID = Attribute(cudaDevAttrPciBusId);
+  out.pciBusID = NumberOf(device) + 1;
   out.asyncEngineCount = Attribute(cudaDevAttrAsyncEngineCount);
   out.unifiedAddressing = 1;
   out.memoryBusWidth = Attribute(cudaDevAttrGlobalMemoryBusWidth);
@@ -76,33 +76,33 @@ cudaError_t cudaGetDeviceCount(int* count) {
   if (count) *count = 0;  // also where the call fails, since programs look at it first
   RUNTIME_CALL("cudaGetDeviceCount");
   if (!count) return Return(Code::kInvalidValue);
-  *count = 1;
+  *count = TheDevice().gpu_count();
   return cudaSuccess;
 }
 
 cudaError_t cudaGetDevice(int* device) {
   RUNTIME_CALL("cudaGetDevice");
   if (!device) return Return(Code::kInvalidValue);
-  *device = 0;
+  *device = CurrentGpu();
   return cudaSuccess;
 }
 
 cudaError_t cudaSetDevice(int device) {
   RUNTIME_CALL("cudaSetDevice", device);
-  if (device != 0) return Return(Code::kInvalidDevice);
-  return Return(TheDevice().contexts.Use());
+  if (!IsGpu(device)) return Return(Code::kInvalidDevice);
+  return Return(TheDevice().contexts.UseGpu(device));
 }
 
 cudaError_t cudaInitDevice(int device, unsigned flags, unsigned) {
   RUNTIME_CALL("cudaInitDevice", device, flags);
-  if (device != 0) return Return(Code::kInvalidDevice);
-  return Return(TheDevice().contexts.Use());
+  if (!IsGpu(device)) return Return(Code::kInvalidDevice);
+  return Return(TheDevice().contexts.MakePrimary(device));
 }
 
 cudaError_t cudaSetValidDevices(int* devices, int length) {
   RUNTIME_CALL("cudaSetValidDevices", length);
   for (int i = 0; i < length; ++i)
-    if (!devices || devices[i] != 0) return Return(Code::kInvalidDevice);
+    if (!devices || !IsGpu(devices[i])) return Return(Code::kInvalidDevice);
   return cudaSuccess;
 }
 
@@ -115,18 +115,18 @@ cudaError_t cudaChooseDevice(int* device, const cudaDeviceProp*) {
 
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* out, int device) {
   RUNTIME_CALL("cudaGetDeviceProperties", device);
-  if (device != 0) return Return(Code::kInvalidDevice);
+  if (!IsGpu(device)) return Return(Code::kInvalidDevice);
   if (!out) return Return(Code::kInvalidValue);
-  FillProperties(*out);
+  FillProperties(*out, device);
   return cudaSuccess;
 }
 
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
   RUNTIME_CALL("cudaDeviceGetAttribute", attribute, device);
-  if (device != 0) return Return(Code::kInvalidDevice);
+  if (!IsGpu(device)) return Return(Code::kInvalidDevice);
   std::optional<int> found = DeviceAttribute(Profile(), attribute);
   if (!value || !found) return Return(Code::kInvalidValue);
-  *value = *found;
+  *value = attribute == cudaDevAttrPciBusId ? NumberOf(device) + 1 : *found;
   return cudaSuccess;
 }
 
@@ -152,54 +152,58 @@ cudaError_t cudaDeviceSynchronize() {
 
 cudaError_t cudaDeviceReset() {
   RUNTIME_CALL("cudaDeviceReset");
-  ResetDevice();
+  ResetDevice(CurrentGpu());
   return cudaSuccess;
 }
 
 cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer) {
   RUNTIME_CALL("cudaDeviceCanAccessPeer", device, peer);
   if (!can) return Return(Code::kInvalidValue);
-  if (device != 0 || peer != 0) return Return(Code::kInvalidDevice);
-  *can = 0;
+  if (!IsGpu(device) || !IsGpu(peer)) return Return(Code::kInvalidDevice);
+  *can = device != peer;
   return cudaSuccess;
 }
 
 cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned) {
   RUNTIME_CALL("cudaDeviceEnablePeerAccess", peer);
-  return Return(Code::kInvalidDevice);
+  return Return(IsGpu(peer) && peer != CurrentGpu() ? Code::kSuccess : Code::kInvalidDevice);
 }
 
 cudaError_t cudaDeviceDisablePeerAccess(int peer) {
   RUNTIME_CALL("cudaDeviceDisablePeerAccess", peer);
-  return Return(Code::kInvalidDevice);
+  return Return(IsGpu(peer) && peer != CurrentGpu() ? Code::kSuccess : Code::kInvalidDevice);
 }
 
 cudaError_t cudaDeviceGetPCIBusId(char* out, int length, int device) {
   RUNTIME_CALL("cudaDeviceGetPCIBusId", device);
-  if (device != 0) return Return(Code::kInvalidDevice);
-  if (!out || length < static_cast<int>(sizeof(kPciBusId))) return Return(Code::kInvalidValue);
-  std::snprintf(out, static_cast<std::size_t>(length), "%s", kPciBusId);
+  if (!IsGpu(device)) return Return(Code::kInvalidDevice);
+  const std::string text = PciBusId(NumberOf(device));
+  if (!out || length <= static_cast<int>(text.size())) return Return(Code::kInvalidValue);
+  std::snprintf(out, static_cast<std::size_t>(length), "%s", text.c_str());
   return cudaSuccess;
 }
 
 cudaError_t cudaDeviceGetByPCIBusId(int* device, const char* id) {
   RUNTIME_CALL("cudaDeviceGetByPCIBusId", id);
   if (!device || !id) return Return(Code::kInvalidValue);
-  if (std::strcmp(id, kPciBusId) != 0) return Return(Code::kInvalidDevice);
-  *device = 0;
-  return cudaSuccess;
+  for (int index = 0; index < TheDevice().gpu_count(); ++index) {
+    if (PciBusId(NumberOf(index)) != id) continue;
+    *device = index;
+    return cudaSuccess;
+  }
+  return Return(Code::kInvalidDevice);
 }
 
 cudaError_t cudaGetDeviceFlags(unsigned* flags) {
   RUNTIME_CALL("cudaGetDeviceFlags");
   if (!flags) return Return(Code::kInvalidValue);
-  TheDevice().contexts.PrimaryIsActive(*flags);
+  TheDevice().contexts.PrimaryIsActive(CurrentGpu(), *flags);
   return cudaSuccess;
 }
 
 cudaError_t cudaSetDeviceFlags(unsigned flags) {
   RUNTIME_CALL("cudaSetDeviceFlags", flags);
-  return Return(TheDevice().contexts.SetPrimaryFlags(flags));
+  return Return(TheDevice().contexts.SetPrimaryFlags(CurrentGpu(), flags));
 }
 
 cudaError_t cudaDeviceGetCacheConfig(cudaFuncCache* config) {
@@ -221,5 +225,13 @@ cudaError_t cudaProfilerStart() {
 
 cudaError_t cudaProfilerStop() {
   RUNTIME_CALL("cudaProfilerStop");
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetP2PAttribute(int* value, cudaDeviceP2PAttr attribute, int device, int peer) {
+  RUNTIME_CALL("cudaDeviceGetP2PAttribute", attribute, device, peer);
+  if (!value) return Return(Code::kInvalidValue);
+  if (!IsGpu(device) || !IsGpu(peer) || device == peer) return Return(Code::kInvalidDevice);
+  *value = attribute == cudaDevP2PAttrAccessSupported;
   return cudaSuccess;
 }

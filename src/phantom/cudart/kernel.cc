@@ -36,7 +36,7 @@ cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAttribute attribu
 #if EBBTIDE_CUDA_GENERATION >= 13
 cudaError_t cudaKernelSetAttributeForDevice(cudaKernel_t kernel, cudaFuncAttribute attribute, int value, int device) {
   RUNTIME_DEVICE_CALL("cudaKernelSetAttributeForDevice", kernel, attribute, value, device);
-  if (device != 0) return Return(Code::kInvalidDevice);
+  if (!IsGpu(device)) return Return(Code::kInvalidDevice);
   return SetAttribute(TheKernels().Check(kernel), attribute, value);
 }
 #endif

@@ -13,7 +13,7 @@ cudaError_t Advise(const void* pointer) {
 
 cudaError_t CopyPeer(const char* name, void* to, int to_device, const void* from, int from_device, std::size_t bytes,
                      cudaStream_t handle, bool blocking) {
-  if (to_device != 0 || from_device != 0) return Return(Code::kInvalidDevice);
+  if (!IsGpu(to_device) || !IsGpu(from_device)) return Return(Code::kInvalidDevice);
   if (bytes > static_cast<std::size_t>(ebbtide::kTooLarge)) return Return(Code::kInvalidValue);
   RUNTIME_STREAM(stream, handle);
   return Return(Copy(TheDevice(), *stream,

@@ -120,7 +120,7 @@ cudaError_t cudaHostGetFlags(unsigned* flags, void* pointer) {
 cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
   RUNTIME_DEVICE_CALL("cudaMemGetInfo");
   if (!free || !total) return Return(Code::kInvalidValue);
-  const Ledger& ledger = TheDevice().ledger;
+  const Ledger& ledger = TheDevice().gpu().ledger;
   *total = static_cast<std::size_t>(ledger.capacity());
   *free = static_cast<std::size_t>(ledger.capacity() - ledger.all());
   return cudaSuccess;
@@ -138,7 +138,7 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* out, const void* poi
     out->hostPointer = address;
     return cudaSuccess;
   }
-  out->device = 0;
+  out->device = range->gpu();
   out->devicePointer = address;
   if (range->on_device()) {
     out->type = cudaMemoryTypeDevice;

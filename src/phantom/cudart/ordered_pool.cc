@@ -24,7 +24,7 @@ cudaError_t Allocate(void** out, std::size_t bytes, std::shared_ptr<Pool> pool, 
 
 cudaError_t cudaMallocAsync(void** out, size_t bytes, cudaStream_t stream) {
   RUNTIME_DEVICE_CALL("cudaMallocAsync", bytes, stream);
-  return Allocate(out, bytes, TheDevice().pools.Current(), "cudaMallocAsync", stream);
+  return Allocate(out, bytes, TheDevice().pools.Current(CurrentGpu()), "cudaMallocAsync", stream);
 }
 
 cudaError_t cudaMallocFromPoolAsync(void** out, size_t bytes, cudaMemPool_t pool, cudaStream_t stream) {

@@ -9,7 +9,7 @@ namespace {
 cudaMemPool_t HandleOf(const std::shared_ptr<Pool>& pool) { return reinterpret_cast<cudaMemPool_t>(pool.get()); }
 
 bool IsDevice(const cudaMemLocation& location) {
-  return location.type == cudaMemLocationTypeDevice && location.id == 0;
+  return location.type == cudaMemLocationTypeDevice && IsGpu(location.id);
 }
 
 }  // namespace
@@ -17,25 +17,25 @@ bool IsDevice(const cudaMemLocation& location) {
 cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* out, int device) {
   RUNTIME_DEVICE_CALL("cudaDeviceGetDefaultMemPool", device);
   if (!out) return Return(Code::kInvalidValue);
-  if (device != 0) return Return(Code::kInvalidDevice);
-  *out = reinterpret_cast<cudaMemPool_t>(&TheDevice().pools.Default());
+  if (!IsGpu(device)) return Return(Code::kInvalidDevice);
+  *out = reinterpret_cast<cudaMemPool_t>(&TheDevice().pools.Default(device));
   return cudaSuccess;
 }
 
 cudaError_t cudaDeviceGetMemPool(cudaMemPool_t* out, int device) {
   RUNTIME_DEVICE_CALL("cudaDeviceGetMemPool", device);
   if (!out) return Return(Code::kInvalidValue);
-  if (device != 0) return Return(Code::kInvalidDevice);
-  *out = HandleOf(TheDevice().pools.Current());
+  if (!IsGpu(device)) return Return(Code::kInvalidDevice);
+  *out = HandleOf(TheDevice().pools.Current(device));
   return cudaSuccess;
 }
 
 cudaError_t cudaDeviceSetMemPool(int device, cudaMemPool_t pool) {
   RUNTIME_DEVICE_CALL("cudaDeviceSetMemPool", device, pool);
   std::shared_ptr<Pool> found = TheDevice().pools.Find(pool);
-  if (device != 0) return Return(Code::kInvalidDevice);
+  if (!IsGpu(device)) return Return(Code::kInvalidDevice);
   if (!found) return Return(Code::kInvalidValue);
-  TheDevice().pools.SetCurrent(std::move(found));
+  TheDevice().pools.SetCurrent(device, std::move(found));
   return cudaSuccess;
 }
 
@@ -43,10 +43,10 @@ cudaError_t cudaMemPoolCreate(cudaMemPool_t* out, const cudaMemPoolProps* proper
   RUNTIME_DEVICE_CALL("cudaMemPoolCreate");
   if (!out || !properties || properties->allocType != cudaMemAllocationTypePinned) return Return(Code::kInvalidValue);
   if (properties->handleTypes != cudaMemHandleTypeNone || !IsDevice(properties->location)) {
-    NotModelled("cudaMemPoolCreate of a pool that is shareable or not device 0's");
+    NotModelled("cudaMemPoolCreate of a pool that is shareable or not a device's");
     return Return(Code::kNotSupported);
   }
-  *out = HandleOf(TheDevice().pools.Create());
+  *out = HandleOf(TheDevice().pools.Create(properties->location.id));
   return cudaSuccess;
 }
 
@@ -95,17 +95,17 @@ cudaError_t cudaMemPoolGetAccess(cudaMemAccessFlags* flags, cudaMemPool_t pool, 
 // Graphs hold no memory, since there are none.
 cudaError_t cudaDeviceGetGraphMemAttribute(int device, cudaGraphMemAttributeType attribute, void* value) {
   RUNTIME_DEVICE_CALL("cudaDeviceGetGraphMemAttribute", device, attribute);
-  if (device != 0 || !value) return Return(Code::kInvalidValue);
+  if (!IsGpu(device) || !value) return Return(Code::kInvalidValue);
   *static_cast<std::uint64_t*>(value) = 0;
   return cudaSuccess;
 }
 
 cudaError_t cudaDeviceSetGraphMemAttribute(int device, cudaGraphMemAttributeType attribute, void* value) {
   RUNTIME_DEVICE_CALL("cudaDeviceSetGraphMemAttribute", device, attribute);
-  return Return(device == 0 && value ? Code::kSuccess : Code::kInvalidValue);
+  return Return(IsGpu(device) && value ? Code::kSuccess : Code::kInvalidValue);
 }
 
 cudaError_t cudaDeviceGraphMemTrim(int device) {
   RUNTIME_DEVICE_CALL("cudaDeviceGraphMemTrim", device);
-  return Return(device == 0 ? Code::kSuccess : Code::kInvalidDevice);
+  return Return(IsGpu(device) ? Code::kSuccess : Code::kInvalidDevice);
 }

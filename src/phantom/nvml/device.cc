@@ -8,17 +8,19 @@ using namespace ebbtide::phantom;
 
 namespace {
 
-void FillPlace(nvmlPciInfo_t& out) {
+void FillPlace(nvmlDevice_t device, nvmlPciInfo_t& out) {
+  const std::string text = PciBusId(NumberOfHandle(device));
   std::memset(&out, 0, sizeof(out));
-  out.bus = 1;
-  std::snprintf(out.busIdLegacy, sizeof(out.busIdLegacy), "%s", kPciBusId);
-  std::snprintf(out.busId, sizeof(out.busId), "0000%s", kPciBusId);
+  out.bus = static_cast<unsigned>(NumberOfHandle(device)) + 1;
+  std::snprintf(out.busIdLegacy, sizeof(out.busIdLegacy), "%s", text.c_str());
+  std::snprintf(out.busId, sizeof(out.busId), "0000%s", text.c_str());
 }
 
 // `count` holds the room there is, and then how many there are.
 template <class Info>
-nvmlReturn_t ListProcesses(unsigned* count, Info* infos) {
-  std::vector<Ledger::Holder> holders = TheDevice().ledger.holders();
+nvmlReturn_t ListProcesses(nvmlDevice_t device, unsigned* count, Info* infos) {
+  const Ledger* ledger = LedgerOf(device);
+  std::vector<Ledger::Holder> holders = ledger ? ledger->holders() : std::vector<Ledger::Holder>();
   unsigned room = *count;
   *count = static_cast<unsigned>(holders.size());
   if (room < holders.size() || (!infos && !holders.empty())) return NVML_ERROR_INSUFFICIENT_SIZE;
@@ -36,37 +38,37 @@ nvmlReturn_t ListProcesses(unsigned* count, Info* infos) {
 
 nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t* out) {
   NVML_DEVICE_CALL("nvmlDeviceGetMemoryInfo", device, out);
-  const Ledger& ledger = TheDevice().ledger;
-  out->total = static_cast<unsigned long long>(ledger.capacity());
-  out->used = static_cast<unsigned long long>(ledger.all());
+  const Ledger* ledger = LedgerOf(device);
+  out->total = static_cast<unsigned long long>(Profile().memory);
+  out->used = static_cast<unsigned long long>(ledger ? ledger->all() : 0);
   out->free = out->total - out->used;
   return NVML_SUCCESS;
 }
 
 nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t* out) {
   NVML_DEVICE_CALL("nvmlDeviceGetMemoryInfo", device, out);
-  const Ledger& ledger = TheDevice().ledger;
-  out->total = static_cast<unsigned long long>(ledger.capacity());
+  const Ledger* ledger = LedgerOf(device);
+  out->total = static_cast<unsigned long long>(Profile().memory);
   out->reserved = 0;
-  out->used = static_cast<unsigned long long>(ledger.all());
+  out->used = static_cast<unsigned long long>(ledger ? ledger->all() : 0);
   out->free = out->total - out->used;
   return NVML_SUCCESS;
 }
 
 nvmlReturn_t nvmlDeviceGetComputeRunningProcesses(nvmlDevice_t device, unsigned* count, nvmlProcessInfo_v1_t* infos) {
   NVML_DEVICE_CALL("nvmlDeviceGetComputeRunningProcesses", device, count);
-  return ListProcesses(count, infos);
+  return ListProcesses(device, count, infos);
 }
 
 nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v2(nvmlDevice_t device, unsigned* count,
                                                      nvmlProcessInfo_v2_t* infos) {
   NVML_DEVICE_CALL("nvmlDeviceGetComputeRunningProcesses", device, count);
-  return ListProcesses(count, infos);
+  return ListProcesses(device, count, infos);
 }
 
 nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsigned* count, nvmlProcessInfo_t* infos) {
   NVML_DEVICE_CALL("nvmlDeviceGetComputeRunningProcesses", device, count);
-  return ListProcesses(count, infos);
+  return ListProcesses(device, count, infos);
 }
 
 nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses_v3(nvmlDevice_t device, unsigned* count, nvmlProcessInfo_t*) {
@@ -77,31 +79,31 @@ nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses_v3(nvmlDevice_t device, unsig
 
 nvmlReturn_t nvmlDeviceGetPciInfo(nvmlDevice_t device, nvmlPciInfo_t* out) {
   NVML_DEVICE_CALL("nvmlDeviceGetPciInfo", device, out);
-  FillPlace(*out);
+  FillPlace(device, *out);
   return NVML_SUCCESS;
 }
 
 nvmlReturn_t nvmlDeviceGetPciInfo_v2(nvmlDevice_t device, nvmlPciInfo_t* out) {
   NVML_DEVICE_CALL("nvmlDeviceGetPciInfo", device, out);
-  FillPlace(*out);
+  FillPlace(device, *out);
   return NVML_SUCCESS;
 }
 
 nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t* out) {
   NVML_DEVICE_CALL("nvmlDeviceGetPciInfo", device, out);
-  FillPlace(*out);
+  FillPlace(device, *out);
   return NVML_SUCCESS;
 }
 
 nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t device, unsigned* out) {
   NVML_DEVICE_CALL("nvmlDeviceGetIndex", device, out);
-  *out = 0;
+  *out = static_cast<unsigned>(NumberOfHandle(device));
   return NVML_SUCCESS;
 }
 
 nvmlReturn_t nvmlDeviceGetMinorNumber(nvmlDevice_t device, unsigned* out) {
   NVML_DEVICE_CALL("nvmlDeviceGetMinorNumber", device, out);
-  *out = 0;
+  *out = static_cast<unsigned>(NumberOfHandle(device));
   return NVML_SUCCESS;
 }
 
@@ -119,7 +121,7 @@ nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtilization_
   return NVML_SUCCESS;
 }
 
-// It has no links to other devices and no fabric.
+// Links are not shown one by one, and there is no fabric.
 nvmlReturn_t nvmlDeviceGetNvLinkRemoteDeviceType(nvmlDevice_t device, unsigned link, nvmlIntNvLinkDeviceType_t*) {
   NVML_CALL("nvmlDeviceGetNvLinkRemoteDeviceType", device, link);
   return NVML_ERROR_NOT_SUPPORTED;
@@ -144,6 +146,8 @@ nvmlReturn_t nvmlDeviceGetP2PStatus(nvmlDevice_t device, nvmlDevice_t peer, nvml
                                     nvmlGpuP2PStatus_t* out) {
   NVML_CALL("nvmlDeviceGetP2PStatus", device, peer, index);
   if (!out) return NVML_ERROR_INVALID_ARGUMENT;
-  *out = NVML_P2P_STATUS_NOT_SUPPORTED;
+  if (NumberOfHandle(device) < 0 || NumberOfHandle(peer) < 0) return NVML_ERROR_INVALID_ARGUMENT;
+  const bool reads = index == NVML_P2P_CAPS_INDEX_READ || index == NVML_P2P_CAPS_INDEX_WRITE;
+  *out = device != peer && reads ? NVML_P2P_STATUS_OK : NVML_P2P_STATUS_NOT_SUPPORTED;
   return NVML_SUCCESS;
 }

@@ -17,10 +17,15 @@ inline nvmlReturn_t FromCode(Code code) {
   return code == Code::kLaunchFailed ? NVML_ERROR_GPU_IS_LOST : NVML_ERROR_UNKNOWN;
 }
 
-// The one device's handle.
-nvmlDevice_t TheHandle();
+// Devices by their number on the machine: CUDA_VISIBLE_DEVICES means nothing to NVML.
+int GpuCount();
+nvmlDevice_t HandleOf(int number);
+// -1 where it is no handle.
+int NumberOfHandle(nvmlDevice_t handle);
 // "GPU-...", as NVML prints it.
-std::string UuidText();
+std::string UuidText(int number);
+// Of memory; null where the process sees no device of that number.
+const Ledger* LedgerOf(nvmlDevice_t handle);
 
 }  // namespace ebbtide::phantom
 
@@ -29,4 +34,4 @@ std::string UuidText();
 // Calls about a device, with a place for the answer.
 #define NVML_DEVICE_CALL(name, device, out) \
   NVML_CALL(name, device);                  \
-  if (device != TheHandle() || !out) return NVML_ERROR_INVALID_ARGUMENT
+  if (NumberOfHandle(device) < 0 || !out) return NVML_ERROR_INVALID_ARGUMENT

@@ -1,6 +1,7 @@
 // The library itself, and finding the device.
 #include <cstdio>
 #include <cstring>
+#include <string_view>
 
 #include "phantom/nvml/nvml.h"
 
@@ -33,32 +34,49 @@ nvmlReturn_t PutText(const char* text, char* out, unsigned length) {
 }
 
 nvmlReturn_t ByIndex(unsigned index, nvmlDevice_t* out) {
-  if (index != 0 || !out) return NVML_ERROR_INVALID_ARGUMENT;
-  *out = TheHandle();
+  if (index >= static_cast<unsigned>(GpuCount()) || !out) return NVML_ERROR_INVALID_ARGUMENT;
+  *out = HandleOf(static_cast<int>(index));
   return NVML_SUCCESS;
 }
 
 // Domains are written with four digits or eight.
 nvmlReturn_t ByBus(const char* id, nvmlDevice_t* out) {
   if (!id || !out) return NVML_ERROR_INVALID_ARGUMENT;
-  std::size_t length = std::strlen(id), ours = sizeof(kPciBusId) - 1;
-  if (length < ours || std::strcmp(id + length - ours, kPciBusId) != 0) return NVML_ERROR_NOT_FOUND;
-  *out = TheHandle();
-  return NVML_SUCCESS;
+  for (int number = 0; number < GpuCount(); ++number) {
+    if (!std::string_view(id).ends_with(PciBusId(number))) continue;
+    *out = HandleOf(number);
+    return NVML_SUCCESS;
+  }
+  return NVML_ERROR_NOT_FOUND;
 }
 
 }  // namespace
 
 namespace ebbtide::phantom {
 
-nvmlDevice_t TheHandle() {
-  static char place;
-  return reinterpret_cast<nvmlDevice_t>(&place);
+int GpuCount() { return TheDevice().config.gpus; }
+
+namespace {
+char places[256];  // one for each device that there may be
 }
 
-std::string UuidText() {
+nvmlDevice_t HandleOf(int number) { return reinterpret_cast<nvmlDevice_t>(&places[number]); }
+
+int NumberOfHandle(nvmlDevice_t handle) {
+  for (int number = 0; number < GpuCount(); ++number)
+    if (handle == HandleOf(number)) return number;
+  return -1;
+}
+
+const Ledger* LedgerOf(nvmlDevice_t handle) {
+  for (int index = 0; index < TheDevice().gpu_count(); ++index)
+    if (NumberOf(index) == NumberOfHandle(handle)) return &TheDevice().gpu(index).ledger;
+  return nullptr;
+}
+
+std::string UuidText(int number) {
   char bytes[16];
-  DeviceUuid(Profile(), bytes);
+  DeviceUuid(Profile(), number, bytes);
   std::string text = "GPU-";
   for (int i = 0; i < 16; ++i) {
     if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
@@ -124,14 +142,14 @@ nvmlReturn_t nvmlSystemGetCudaDriverVersion_v2(int* out) {
 nvmlReturn_t nvmlDeviceGetCount(unsigned* out) {
   NVML_CALL("nvmlDeviceGetCount");
   if (!out) return NVML_ERROR_INVALID_ARGUMENT;
-  *out = 1;
+  *out = static_cast<unsigned>(GpuCount());
   return NVML_SUCCESS;
 }
 
 nvmlReturn_t nvmlDeviceGetCount_v2(unsigned* out) {
   NVML_CALL("nvmlDeviceGetCount");
   if (!out) return NVML_ERROR_INVALID_ARGUMENT;
-  *out = 1;
+  *out = static_cast<unsigned>(GpuCount());
   return NVML_SUCCESS;
 }
 
@@ -158,9 +176,12 @@ nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char* id, nvmlDevice_t* out)
 nvmlReturn_t nvmlDeviceGetHandleByUUID(const char* uuid, nvmlDevice_t* out) {
   NVML_CALL("nvmlDeviceGetHandleByUUID", uuid);
   if (!uuid || !out) return NVML_ERROR_INVALID_ARGUMENT;
-  if (UuidText() != uuid) return NVML_ERROR_NOT_FOUND;
-  *out = TheHandle();
-  return NVML_SUCCESS;
+  for (int number = 0; number < GpuCount(); ++number) {
+    if (UuidText(number) != uuid) continue;
+    *out = HandleOf(number);
+    return NVML_SUCCESS;
+  }
+  return NVML_ERROR_NOT_FOUND;
 }
 
 nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t device, char* out, unsigned length) {
@@ -170,5 +191,5 @@ nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t device, char* out, unsigned length) 
 
 nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t device, char* out, unsigned length) {
   NVML_DEVICE_CALL("nvmlDeviceGetUUID", device, out);
-  return PutText(UuidText().c_str(), out, length);
+  return PutText(UuidText(NumberOfHandle(device)).c_str(), out, length);
 }

@@ -75,11 +75,13 @@ std::string Figures(const Dryrun& run, const DryrunProcess& main, const Terminal
   out += Figure("peak allocated", with_place(run.peak_allocated(), PlaceOf(torch.allocated_step, torch.allocated_line)),
                 terminal);
   out += Figure("context", FormatBytes(main.context), terminal);
-  out +=
-      Figure("total",
-             fmt::format("{}, {} of {} {}{}", FormatBytes(run.total()), Share(run.total(), run.capacity), run.product,
-                         FormatBytes(run.capacity), run.processes.size() > 1 ? ", all processes together" : ""),
-             terminal);
+  if (const auto ranks = run.ranks(); !ranks.empty() && ranks[0].nccl > 0)
+    out += Figure("NCCL", FormatBytes(ranks[0].nccl) + ", by rule", terminal);
+  out += Figure("total",
+                fmt::format("{}, {} of {} {}{}", FormatBytes(run.total()), Share(run.total(), run.capacity),
+                            run.product, FormatBytes(run.capacity),
+                            run.processes.size() > 1 && run.ranks().empty() ? ", all processes together" : ""),
+                terminal);
   if (main.torch) {
     out += Figure("steps", WithSeparators(main.torch->steps) + (main.torch->stopped ? ", then stopped" : ""), terminal);
     if (main.torch->step_time) {
@@ -266,7 +268,42 @@ std::string NotObserved(const Dryrun& run, const Terminal& terminal) {
   return out + Warnings(run, terminal);
 }
 
+// Worst first, and how far the others are from it.
+std::string Ranks(const Dryrun& run, const Terminal& terminal) {
+  constexpr std::size_t kRanksShown = 16;
+  const std::vector<DryrunRank> ranks = run.ranks();
+  if (ranks.empty()) return "";
+  Table table({{.title = "rank", .align = Align::kRight},
+               {.title = "GPU", .align = Align::kRight},
+               {.title = "reserved", .align = Align::kRight},
+               {.title = "allocated", .align = Align::kRight},
+               {.title = "NCCL", .align = Align::kRight},
+               {.title = "total", .align = Align::kRight},
+               {.title = "steps", .align = Align::kRight},
+               {.title = "peak at", .shrinks = true}});
+  for (std::size_t i = 0; i < std::min(ranks.size(), kRanksShown); ++i) {
+    const DryrunRank& rank = ranks[i];
+    const TorchFigures& torch = *rank.process->torch;
+    table.Add({fmt::format("{}", rank.rank), fmt::format("{}", rank.gpu), FormatBytes(rank.peak_reserved),
+               FormatBytes(rank.peak_allocated), FormatBytes(rank.nccl), FormatBytes(rank.total),
+               WithSeparators(torch.steps), PlaceOf(torch.peak_step, torch.peak_line)});
+  }
+  std::string out = "\n" + table.Render(terminal);
+  if (ranks.size() > kRanksShown) out += fmt::format("and {} more (--json has all)\n", ranks.size() - kRanksShown);
+  if (ranks.size() > 1) {
+    const Bytes most = ranks.front().total, least = ranks.back().total;
+    out +=
+        Figure("imbalance",
+               most == least ? "none: all ranks alike"
+                             : fmt::format("{} between rank {} and rank {}, {} of the most", FormatBytes(most - least),
+                                           ranks.front().rank, ranks.back().rank, Share(most - least, most)),
+               terminal);
+  }
+  return out;
+}
+
 std::string Processes(const Dryrun& run, const Terminal& terminal) {
+  if (!run.ranks().empty()) return Ranks(run, terminal);
   if (run.processes.size() < 2) return "";
   Table table({{.title = "process", .align = Align::kRight},
                {.title = "reserved", .align = Align::kRight},

@@ -54,7 +54,8 @@ def call_on_sigterm(finish):
         return
 
     def on_sigterm(number, frame):
-        finish()
+        if not finish():
+            return  # the process ends when that is done
         _write_statistics(number)
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)

@@ -10,11 +10,11 @@ from . import ends, frames, timeline, values
 from .by_hand import ByHand
 from .clock import Clock
 from .owners import Owners
+from .ranks import Ranks
 
 MOST_EVENTS = 400_000  # of the allocator's history; the part with the peak is kept
 MOST_OOMS = 20
 OWNERS_EVERY_STEP = 20  # so many first steps are looked at closely; later ones only where the peak grew
-DEVICE = 0  # the phantom is one device
 
 
 class StoppedAfterSteps(SystemExit):
@@ -30,15 +30,18 @@ class Watch:
         self.check = check
         self.owners = Owners(torch)
         self.values = values.Followed(assume)
+        self.ranks = Ranks(torch)
         self.reset()
 
     def reset(self):
         """The state of a process that has not used the device yet, also of a child by fork."""
         self.pid = os.getpid()
-        self.finished = False
+        self.finished = self.writing = False
         self.recording = False
         self.steps_of = {}  # optimizer: number of its updates
         self.steps = 0
+        self.device, self.device_is_settled = 0, False  # the one whose memory is told over time
+        self.peaks = {}  # by device: the most that was reserved, allocated
         self.peak_reserved = self.peak_allocated = 0
         self.peak_step = None
         self.peak_at = 0  # allocations before the end of the step in which the peak last grew
@@ -66,6 +69,7 @@ class Watch:
         self._stand_before(torch._C, "_cuda_resetAccumulatedMemoryStats", self._note_counts)
         self._span_around(torch.autograd, "_engine_run_backward", "backward")
         self.owners.attach(late)
+        self.ranks.attach()
 
     def _on_cuda(self):
         """The device has come up in this process."""
@@ -78,6 +82,7 @@ class Watch:
             self.notes.append(f"memory over time was not recorded: {frames.one_line(error)}")
         ends.call_on_sigterm(self.finish)
         self.values.attach()
+        self.ranks.start(self.finish)
         self.clock.start(self.notes)
         if self.check == "race":
             self._declare_accesses()
@@ -147,7 +152,27 @@ class Watch:
     def _stats(self):
         if not self.torch.cuda.is_initialized():
             return None
-        return self.torch._C._cuda_memoryStats(DEVICE)
+        if not self.device_is_settled:
+            self.device = self.torch._C._cuda_getDevice()
+        stats = self.torch._C._cuda_memoryStats(self.device)
+        if not self.device_is_settled and stats.get("allocation", {}).get("all", {}).get("allocated"):
+            self.device_is_settled = True
+        return stats
+
+    def _note_peaks(self):
+        """Of every device that the process has used."""
+        c = self.torch._C
+        for device in range(c._cuda_getDeviceCount()):
+            if device != self.device and not c._cuda_hasPrimaryContext(device):
+                continue
+            stats = c._cuda_memoryStats(device)
+            if "reserved_bytes" not in stats:
+                continue
+            reserved, allocated = self.peaks.get(device, (0, 0))
+            self.peaks[device] = (
+                max(reserved, stats["reserved_bytes"]["all"]["peak"]),
+                max(allocated, stats["allocated_bytes"]["all"]["peak"]),
+            )
 
     def _count(self, stats=None):
         """Allocations so far, which is how moments are told apart. None before the device came up."""
@@ -164,6 +189,7 @@ class Watch:
         stats = stats or self._stats()
         if not stats or "reserved_bytes" not in stats:
             return False
+        self._note_peaks()
         reserved = stats["reserved_bytes"]["all"]["peak"]
         self.peak_allocated = max(self.peak_allocated, stats["allocated_bytes"]["all"]["peak"])
         if reserved <= self.peak_reserved:
@@ -194,6 +220,7 @@ class Watch:
         if not self.steps_of and self.steps:  # counted by hand before the program came to its optimizer
             self.steps_of[None] = self.steps
         stats = self._stats()
+        self.ranks.note()
         grew = self._note_peak(stats)
         # Several optimizers that each update once are one step, as in adversarial training.
         self.steps_of[id(optimizer)] = self.steps_of.get(id(optimizer), 0) + 1
@@ -266,26 +293,41 @@ class Watch:
     # ---- End
 
     def finish(self):
+        """False: it is being done, by somebody that a signal has interrupted."""
+        if self.writing:
+            return False
         if self.finished or self.pid != os.getpid():
-            return
-        self.finished = True
+            return True
+        self.finished = self.writing = True
         try:
             if self.torch.cuda.is_initialized() and not self.torch.cuda._is_in_bad_fork():
                 self._write()
         except Exception as error:
             print(f"ebbtide: the report is not complete: {type(error).__name__}: {frames.one_line(error)}", file=sys.stderr)
+        self.writing = False
+        self.ranks.stop()
+        return True
 
     def _write(self):
         stats = self._stats()
         if not self.steps_of and self.by_hand.ended_at is not None:  # the last pass of backward is part of a step too
             self._step_by_hand()
         self._note_peak(stats)
+        self.ranks.note()
         result = {
             "format": "ebbtide.torch",
             "version": 1,
             "torch": str(self.torch.__version__),
             "peak_reserved_bytes": self.peak_reserved,
             "peak_allocated_bytes": self.peak_allocated,
+            "rank": self.ranks.rank,
+            "world_size": self.ranks.world_size,
+            "device": self.device,
+            "devices": [
+                {"index": device, "peak_reserved_bytes": reserved, "peak_allocated_bytes": allocated}
+                for device, (reserved, allocated) in sorted(self.peaks.items())
+                if reserved
+            ],
             "steps": self.steps,
             "peak_step": self.peak_step if self.steps else None,
             "ooms": stats.get("num_ooms", len(self.ooms)),
@@ -301,7 +343,7 @@ class Watch:
         except Exception as error:
             self._fault(error)
         result.update(self.values.report())
-        result["notes"] = self.notes + self.values.notes
+        result["notes"] = self.notes + self.values.notes + self.ranks.notes
         self._write_file(f"{self.pid}.torch.json", json.dumps(result).encode())
 
     def _write_history(self, stats):
@@ -314,7 +356,7 @@ class Watch:
             snapshot, counted = self.torch.cuda.memory._snapshot(), self._count()
         if self.snapshot:
             self._write_file(f"{self.pid}.pickle", pickle.dumps(snapshot))
-        history = timeline.History(snapshot, DEVICE, counted, self.owners.looks, self.spans)
+        history = timeline.History(snapshot, self.device, counted, self.owners.looks, self.spans)
         self._write_file(f"{self.pid}.timeline.json", json.dumps(history.to_json(), separators=(",", ":")).encode())
         places = {}
         for name, peak in (("peak", history.reserved_peak()), ("peak_allocated", history.allocated_peak())):

@@ -1,0 +1,79 @@
+"""Training on several GPUs, three steps: ranks.py ddp | fsdp | values | devices."""
+
+import os
+import sys
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+
+def layers():
+    return nn.Sequential(*[nn.Sequential(nn.Linear(512, 512), nn.GELU()) for _ in range(4)])
+
+
+def train(model, device):
+    optimizer = torch.optim.AdamW(model.parameters())
+    for _ in range(3):
+        model(torch.randn(64, 512, device=device)).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+def ddp():
+    train(nn.parallel.DistributedDataParallel(layers().cuda()), "cuda")
+
+
+def fsdp():
+    from torch.distributed.fsdp import fully_shard
+
+    with torch.device("meta"):
+        model = layers()
+    for layer in model:
+        fully_shard(layer)
+    fully_shard(model)
+    model.to_empty(device="cuda")
+    train(model, "cuda")
+
+
+def values():
+    """Small contents come through, between processes, as they are."""
+    rank, count = dist.get_rank(), dist.get_world_size()
+    total = torch.tensor([rank + 1.0], device="cuda")
+    dist.all_reduce(total)
+    assert total.item() == count * (count + 1) / 2
+    objects = [None] * count
+    dist.all_gather_object(objects, {"rank": rank, "text": "x" * (10 * rank)})
+    assert objects == [{"rank": r, "text": "x" * (10 * r)} for r in range(count)]
+    given = [f"from {rank}"]
+    dist.broadcast_object_list(given, src=0)
+    assert given == ["from 0"]
+    received = torch.empty(count, device="cuda")
+    dist.all_to_all_single(received, torch.arange(float(count), device="cuda") + 10 * rank)
+    assert received.tolist() == [10.0 * r + rank for r in range(count)]
+    if rank == 0:
+        dist.send(torch.tensor([42], device="cuda"), 1)
+    elif rank == 1:
+        number = torch.zeros(1, dtype=torch.int64, device="cuda")
+        dist.recv(number, 0)
+        assert number.item() == 42
+    dist.barrier()
+
+
+def devices():
+    """One process: a model over two GPUs."""
+    first, second = layers().to("cuda:0"), layers().to("cuda:1")
+    optimizer = torch.optim.AdamW([*first.parameters(), *second.parameters()])
+    for _ in range(3):
+        second(first(torch.randn(64, 512, device="cuda:0")).to("cuda:1")).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+if sys.argv[1] == "devices":
+    devices()
+else:
+    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    dist.init_process_group("nccl")
+    {"ddp": ddp, "fsdp": fsdp, "values": values}[sys.argv[1]]()
+    dist.destroy_process_group()

@@ -1,0 +1,88 @@
+"""Programs on several phantom GPUs: ranks that torchrun starts, one rank of many, several GPUs in one process, and ranks that
+disagree."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+CHECKOUT = pathlib.Path(__file__).resolve().parents[2]
+EBBTIDE = pathlib.Path(os.environ.get("EBBTIDE_PROGRAM") or CHECKOUT / "build" / "ebbtide")
+PROGRAMS = pathlib.Path(__file__).parent / "programs"
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+
+pytestmark = pytest.mark.skipif(not (EBBTIDE.parent / "phantom" / "cu13").is_dir(), reason="the build has no phantom GPU")
+
+
+def dryrun(flags, program, code=0):
+    command = [EBBTIDE, "dryrun", "--json", *flags, "--", *program]
+    run = subprocess.run([str(part) for part in command], capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    assert (run.returncode == 0) == (code == 0), run.stderr
+    return json.loads(run.stdout), run.stderr
+
+
+@pytest.mark.parametrize("mode", ["ddp", "fsdp"])
+def test_ranks_take_the_same(mode):
+    answer, _ = dryrun(["--gpus", 2], [*TORCHRUN, "--nproc-per-node", 2, PROGRAMS / "ranks.py", mode])
+    assert [rank["rank"] for rank in answer["ranks"]] == [0, 1] and answer["world_size"] == 2
+    assert [rank["gpu"] for rank in answer["ranks"]] == [0, 1]
+    first, second = answer["ranks"]
+    for field in ("peak_reserved_bytes", "peak_allocated_bytes", "total_bytes", "nccl_bytes", "steps"):
+        assert first[field] == second[field], field
+    assert first["steps"] == answer["steps"] == 3
+    assert answer["peak_reserved_bytes"] == first["peak_reserved_bytes"]
+    assert answer["total_bytes"] == first["total_bytes"]
+    assert answer["breakdown"]["NCCL"] == first["nccl_bytes"] == 544 << 20
+    assert answer["not_modelled"] == {}
+    parameters = 4 * (512 * 512 + 512)
+    # Parameters, gradients and two states, whole or by half; DDP has a second copy of the gradients in its buckets.
+    least = parameters * 4 * (5 if mode == "ddp" else 4 / 2)
+    assert first["peak_allocated_bytes"] >= least
+
+
+def test_small_contents_are_exchanged():
+    dryrun(["--gpus", 3], [*TORCHRUN, "--nproc-per-node", 3, PROGRAMS / "ranks.py", "values"])
+
+
+def test_one_rank_of_many():
+    answer, _ = dryrun(["--world-size", 64, "--ranks", "0,13"], [sys.executable, PROGRAMS / "ranks.py", "fsdp"])
+    assert sorted(rank["rank"] for rank in answer["ranks"]) == [0, 13]
+    assert sorted(rank["gpu"] for rank in answer["ranks"]) == [0, 5]  # eight GPUs for each machine
+    assert answer["gpus"] == 8 and answer["world_size"] == 64
+    assert answer["ranks"][0]["peak_allocated_bytes"] == answer["ranks"][1]["peak_allocated_bytes"]
+    two, _ = dryrun(["--world-size", 2], [sys.executable, PROGRAMS / "ranks.py", "fsdp"])
+    assert answer["peak_allocated_bytes"] < two["peak_allocated_bytes"]
+
+
+def test_several_gpus_in_one_process():
+    answer, _ = dryrun(["--gpus", 2], [sys.executable, PROGRAMS / "ranks.py", "devices"])
+    assert sorted(rank["gpu"] for rank in answer["ranks"]) == [0, 1]
+    assert len({rank["pid"] for rank in answer["ranks"]}) == 1
+    assert all(rank["peak_allocated_bytes"] >= 4 * (512 * 512 + 512) * 16 for rank in answer["ranks"])
+
+
+@pytest.mark.parametrize("bug, words", [
+    ("size", ["ncclAllReduce of 4 float32", "ncclAllReduce of 5 float32"]),
+    ("root", ["ncclBroadcast of 4 float32, root 0", "ncclBroadcast of 4 float32, root 1"]),
+    ("missing-then-ends", ["has ended, and rank 0 waits in ncclAllReduce of 4 float32"]),
+    ("group", ["wait for each other"]),
+])
+def test_ranks_that_disagree_are_told(bug, words):
+    _, errors = dryrun(["--gpus", 2], [sys.executable, PROGRAMS / "collective_bugs.py", bug], code=1)
+    line = next(line for line in errors.splitlines() if line.startswith("phantom: "))
+    assert all(word in line for word in words), line
+    assert "collective_bugs.py:" in line
+
+
+def test_flags_that_do_not_fit():
+    for flags, program, text in [
+        (["--ranks", "0"], ["python"], "--ranks: expected --world-size beside it"),
+        (["--world-size", "8", "--ranks", "8"], ["python"], "expected numbers of 0 to 7"),
+        (["--world-size", "8"], ["torchrun", "x.py"], "starts ranks by itself"),
+        (["--gpus", "65"], ["python"], "expected a number of 1 to 64"),
+    ]:
+        run = subprocess.run([EBBTIDE, "dryrun", *flags, "--", *program], capture_output=True, text=True)
+        assert run.returncode == 2 and text in run.stderr, run.stderr
