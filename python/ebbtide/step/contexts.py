@@ -11,6 +11,8 @@ from collections.abc import Callable, Hashable
 from typing import Any
 
 import torch
+import torch.backends.mha
+import torch.backends.opt_einsum  # which not every version imports by itself
 from torch.overrides import _get_current_function_mode_stack
 from torch.utils._device import DeviceContext
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
