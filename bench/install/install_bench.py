@@ -59,7 +59,7 @@ def train(model, call, steps=3):
 
 def stepped(budget):
     model = copy.deepcopy(start)
-    return model, ebbtide.step(model, nn.functional.mse_loss, torch.optim.SGD(model.parameters(), lr=0.1), (x, y), budget=budget)
+    return model, ebbtide.step(model, nn.functional.mse_loss, torch.optim.SGD(model.parameters(), lr=0.1), (x, y), budget=budget, device=device)
 
 def check(parameters):
     assert device == "cuda" or all(map(torch.equal, parameters, expected)), "other numbers than plain PyTorch"

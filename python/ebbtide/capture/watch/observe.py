@@ -40,6 +40,7 @@ _STORES = ("STORE_ATTR", "STORE_GLOBAL", "STORE_DEREF", "DELETE_ATTR", "DELETE_G
 _COUNTED = {"LOAD_ATTR": "STORE_ATTR", "LOAD_GLOBAL": "STORE_GLOBAL", "LOAD_DEREF": "STORE_DEREF"}  # what `n += 1` does before and after
 _LOAD_ATTRIBUTE = {"LOAD_ATTR", "LOAD_METHOD"}
 _ATTRIBUTE_SHIFT = 1 if sys.version_info >= (3, 12) else 0  # the lowest bit then tells a method from an attribute
+_GLOBAL_SHIFT = int(sys.version_info >= (3, 11))
 _GLOBAL = {"LOAD_GLOBAL", "STORE_GLOBAL", "DELETE_GLOBAL", "LOAD_NAME"}
 
 
@@ -210,10 +211,10 @@ def _global_chains(code: types.CodeType) -> list[tuple[str, list[str]]]:
     """('torch', ['nn', 'functional', 'relu']) for each place where the code names a global."""
     chains: list[tuple[str, list[str]]] = []
     growing = False
-    for _, opcode, argument in dis._unpack_opargs(code.co_code):  # type: ignore[attr-defined]
+    for *_, opcode, argument in dis._unpack_opargs(code.co_code):  # type: ignore[attr-defined]
         operation = dis.opname[opcode]
         if operation in _GLOBAL:
-            place = argument >> 1 if operation == "LOAD_GLOBAL" else argument
+            place = argument >> _GLOBAL_SHIFT if operation == "LOAD_GLOBAL" else argument
             chains.append((code.co_names[place], []))
             growing = True
         elif growing and operation in _LOAD_ATTRIBUTE:
@@ -226,7 +227,7 @@ def _global_chains(code: types.CodeType) -> list[tuple[str, list[str]]]:
 def _imported(code: types.CodeType, found: dict[str, Any]) -> list[types.ModuleType]:
     """Modules that the code imports itself."""
     modules = []
-    for _, opcode, argument in dis._unpack_opargs(code.co_code):  # type: ignore[attr-defined]
+    for *_, opcode, argument in dis._unpack_opargs(code.co_code):  # type: ignore[attr-defined]
         if dis.opname[opcode] == "IMPORT_NAME":
             name = code.co_names[argument]
             for full in (name, name.partition(".")[0], f"{found.get('__package__')}.{name}"):
