@@ -54,6 +54,12 @@ const std::unordered_map<std::string_view, OpFamily>& Families() {
       {"linear", kMatrixProduct},
       {"linear_backward", kMatrixProduct},
       {"matmul", kMatrixProduct},
+      {"_grouped_mm", kMatrixProduct},
+      {"quantized_linear", kMatrixProduct},
+      {"quantized_linear_backward", kMatrixProduct},
+      {"liger_linear_cross_entropy", kMatrixProduct},
+      {"cut_cross_entropy", kMatrixProduct},
+      {"cut_cross_entropy_backward", kMatrixProduct},
 
       {"_scaled_dot_product_efficient_attention", kAttention},
       {"_scaled_dot_product_efficient_attention_backward", kAttention},

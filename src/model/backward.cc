@@ -160,6 +160,7 @@ class Backward {
     const bool is_of_input = std::ranges::count(statement.targets, "input") > 0;
     if (const auto* scratch = ArgumentAs<std::int64_t>(*node_, "backward_workspace"); scratch && is_of_input) {
       b_.graph().ops.back().workspace = *scratch;
+      b_.graph().ops.back().flops = node_->flops;
     }
     for (std::size_t i = 0; i < targets.size(); ++i) {
       if (b_.NeedsGrad(targets[i])) Arrive(targets[i], InLayoutOf(targets[i], gradients[i]));

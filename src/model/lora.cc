@@ -49,13 +49,14 @@ bool MatchesLayerOrItsEnd(const std::string& pattern, const std::string& layer) 
   return Matches(pattern, layer) || Matches("*." + pattern, layer);
 }
 
+bool IsTarget(const std::string& target, const std::string& layer) {
+  if (target == "all-linear") return !layer.ends_with("lm_head") && !layer.ends_with("embed_out");
+  return MatchesLayerOrItsEnd(target, layer);
+}
+
 bool HasAdapter(const ModelOptions& options, const std::string& layer) {
   if (!options.lora) return false;
-  const auto is_target = [&](const std::string& pattern) {
-    // As peft's "all-linear": but never the layer that gives the scores of words.
-    if (pattern == "all-linear") return !layer.ends_with("lm_head") && !layer.ends_with("embed_out");
-    return MatchesLayerOrItsEnd(pattern, layer);
-  };
+  const auto is_target = [&](const std::string& target) { return IsTarget(target, layer); };
   return options.lora_targets.empty() ? std::ranges::any_of(kDefaultTargets, is_target)
                                       : std::ranges::any_of(options.lora_targets, is_target);
 }

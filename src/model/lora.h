@@ -11,6 +11,10 @@ namespace ebbtide::model {
 // Whether a pattern chooses a layer as peft has it: it matches the whole path, or what follows one of its dots.
 bool MatchesLayerOrItsEnd(const std::string& pattern, const std::string& layer);
 
+// Whether one of the targets chooses a linear layer: by a pattern, or, as peft's "all-linear", any but the one that
+// gives the scores of words.
+bool IsTarget(const std::string& target, const std::string& layer);
+
 // Whether a linear layer of that path gets an adapter.
 bool HasAdapter(const ModelOptions& options, const std::string& layer);
 

@@ -75,7 +75,7 @@ Status CheckLora(const Builder& b) {
   if (!b.options().lora) return {};
   const std::vector<std::string>& layers = b.linear_layers();
   for (const std::string& pattern : b.options().lora_targets) {
-    const auto chosen = [&](const std::string& layer) { return MatchesLayerOrItsEnd(pattern, layer); };
+    const auto chosen = [&](const std::string& layer) { return IsTarget(pattern, layer); };
     if (std::ranges::none_of(layers, chosen)) return NoneMatches("--lora-targets", pattern, "linear layer", layers);
   }
   if (std::ranges::any_of(layers, [&](const std::string& layer) { return HasAdapter(b.options(), layer); })) return {};

@@ -29,7 +29,8 @@ FAMILIES = {
                                                                "shared_expert_intermediate_size": 48},
     "qwen3_moe": HEADS | {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 24}, "granitemoe": EXPERTS,
     "gpt_oss": HEADS | EXPERTS,
-    "bert": {}, "roberta": {}, "t5": {"num_layers": 2, "d_model": 64, "d_ff": 96, "num_heads": 4, "d_kv": 16}, "vit": {"image_size": 32, "patch_size": 8},
+    "bert": {}, "roberta": {}, "t5": {"num_layers": 2, "d_model": 64, "d_ff": 96, "num_heads": 4, "d_kv": 16, "decoder_start_token_id": 0, "pad_token_id": 0},
+    "vit": {"image_size": 32, "patch_size": 8},
 }
 CLASSES = {"bert": "BertForMaskedLM", "roberta": "RobertaForMaskedLM", "t5": "T5ForConditionalGeneration", "vit": "ViTForImageClassification"}
 

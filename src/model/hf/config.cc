@@ -19,7 +19,13 @@ void ReadSizes(Settings& in, Decoder& model) {
     in.Integer({"num_key_value_heads"}, model.key_heads, 1, kMostHeads);
     in.Integer({"head_dim"}, model.head_width, 1, kMostWidth);
   }
-  in.Integer({"intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size"}, model.hidden, 1, kMostHidden);
+  if (model.hidden == 0) {  // gpt2 and falcon: four times the width where nothing is said
+    in.Integer({"n_inner", "ffn_hidden_size"}, model.hidden, 1, kMostHidden);
+  } else if (model.flat_mlp) {  // opt
+    in.Integer({"ffn_dim"}, model.hidden, 1, kMostHidden);
+  } else {
+    in.Integer({"intermediate_size"}, model.hidden, 1, kMostHidden);
+  }
   in.Integer({"vocab_size"}, model.words, 1, kMostWords);
   if (model.places > 0) in.Integer({"n_positions", "max_position_embeddings"}, model.places, 1, kMostWords);
   in.Integer({"max_position_embeddings"}, model.table_places, 1, kMostWords);
