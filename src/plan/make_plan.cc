@@ -256,7 +256,7 @@ Minimum FindMinimum(const Problem& problem, const MinimumOptions& options) {
   if (IsCancelled(problem)) return out;
   const bool goes_on = problem.limits.may_recompute && !IsLate(problem);
   // What copies would do is not decided here; the rollout has it.
-  const std::int64_t default_changes = DefaultChanges(workload) / (problem.limits.may_swap ? 6 : 1);
+  const std::int64_t default_changes = DefaultChanges(workload) / (problem.limits.may_swap ? 12 : 1);
   const std::int64_t changes = options.changes > 0 ? options.changes : default_changes;
   std::vector<sim::Schedule> start = {frugal};
   offer(std::move(frugal));

@@ -79,7 +79,7 @@ PolicyResult RunHome(const PolicyInput& input) {
                          .start = options.schedules,
                          .progress = {},
                          .stop = options.stop};
-    if (problem.limits.may_swap) decide.changes /= 6;  // copies stay as they are: there is less to decide
+    if (problem.limits.may_swap) decide.changes /= 12;  // copies stay as they are: there is less to decide
     if (best.schedule) decide.start.insert(decide.start.begin(), *best.schedule);
     if (!best.schedule && !problem.limits.may_swap) {
       const Units units = FindUnits(problem);
