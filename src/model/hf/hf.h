@@ -17,7 +17,7 @@
 namespace ebbtide::model::hf {
 
 // The config.json that MODEL names: itself, or the one in the folder; empty where it is neither. A file counts by what
-// it says (`model_type`, `architectures`, or diffusers' `_class_name`), whatever it is called.
+// it says (`model_type`, `architectures`, diffusers' `_class_name` or timm's `architecture`), whatever it is called.
 std::string ConfigPath(const std::string& model);
 
 // Whether the families of this folder hold the model; others are captured with the user's own packages.

@@ -37,11 +37,13 @@ bool LooksLikeConfig(const std::string& path) {
   if (stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode) || status.st_size > kConfigLimit) return false;
   const auto text = ReadFile(path, kConfigLimit);
   if (!text) return false;
-  const auto says = [&](const char* key) { return text->find(key) != std::string::npos; };
-  if (!says("\"model_type\"") && !says("\"architectures\"") && !says("\"_class_name\"")) return false;
+  const auto says = [&](const char* key) { return text->find(fmt::format("\"{}\"", key)) != std::string::npos; };
+  constexpr const char* kNames[] = {"model_type", "architectures", "_class_name", "architecture"};
+  if (std::ranges::none_of(kNames, [&](const char* name) { return says(name); })) return false;
   const auto settings = Settings::Parse(*text);
-  if (!settings) return !says("\"storages\"");
-  return settings->Has("model_type") || settings->Has("architectures[0]") || settings->Has("_class_name");
+  if (!settings) return says("model_type") && !says("storages");
+  return settings->Has("model_type") || settings->Has("architectures[0]") || settings->Has("_class_name") ||
+         settings->Has("architecture");
 }
 
 Result<std::int64_t> Chosen(const char* flag, std::optional<std::int64_t> wanted, std::int64_t usual) {
