@@ -38,15 +38,26 @@ class Ranks:
         original = distributed_c10d.init_process_group
 
         def init_process_group(*arguments, **keywords):
+            given = keywords.get("rank", -1)
+            if isinstance(given, int) and given >= 0:  # communicators may be made before the call returns
+                self.rank = given
+                self._tell()
             result = original(*arguments, **keywords)
             self.note()
-            if self.rank is not None and self.library is not None:
-                self.library.ebbtide_phantom_set_rank(self.rank)
+            self._tell()
             return result
 
         init_process_group.__doc__ = original.__doc__
         init_process_group.__wrapped__ = original
         distributed_c10d.init_process_group = distributed.init_process_group = init_process_group
+
+    def _tell(self):
+        if self.rank is None:
+            return
+        try:
+            ctypes.CDLL(None).ebbtide_phantom_set_rank(self.rank)
+        except (AttributeError, OSError):
+            pass  # no phantom in this process
 
     def note(self):
         distributed = self.torch.distributed
@@ -64,8 +75,7 @@ class Ranks:
         self.functions = _LINE(_line), _FINISH(finish)
         set_program(*self.functions)
         self.note()
-        if self.rank is not None:
-            self.library.ebbtide_phantom_set_rank(self.rank)
+        self._tell()
 
     def stop(self):
         """Python is about to end: nothing of it may be called any more."""
