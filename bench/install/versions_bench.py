@@ -24,16 +24,6 @@ found = {"torch": torch.__version__}
 def alloc(size):
     return torch.empty(size, dtype=torch.uint8, device="cuda")
 
-a = torch.empty(256, 256, device="cuda")
-before = torch.cuda.memory_allocated()
-b = a @ a
-del b
-found["kept by a product"] = torch.cuda.memory_allocated() - before
-torch.cuda.reset_peak_memory_stats()
-b = a @ a
-found["taken by a product"] = torch.cuda.max_memory_allocated() - before - b.nbytes
-del a, b
-torch.cuda.empty_cache()
 segments = []
 for size in (1, MiB, MiB + 1, 10 * MiB - 1, 10 * MiB, 10 * MiB + 1):
     torch.cuda.empty_cache()
@@ -42,6 +32,13 @@ for size in (1, MiB, MiB + 1, 10 * MiB - 1, 10 * MiB, 10 * MiB + 1):
     segments.append((torch.cuda.memory_reserved() - before) // MiB)
     del x
 found["segments, MiB"] = segments
+torch.cuda.empty_cache()
+a = torch.empty(256, 256, device="cuda")
+before = torch.cuda.memory_allocated()
+b = a @ a
+del b
+found["kept by a product"] = torch.cuda.memory_allocated() - before
+del a
 torch.cuda.empty_cache()
 # Two free blocks of one size: that of the older segment has the higher address.
 first, older = alloc(30 * MiB), alloc(30 * MiB)
