@@ -112,12 +112,12 @@ class Estimates:
             raise NotBuilt(f"no profile is for the GPU {row.gpu}")
         if row.built_in:
             return self._run(row, row.built_in)
-        if row.one_capture:
+        ends = self._ends.get(_but_batch(row.job))
+        if ends and row.one_capture:
             try:
                 return self._run(row, [*self._telling(row), "--batch-size", str(row.batch)])
             except NotBuilt:  # then as all others
                 pass
-        ends = self._ends.get(_but_batch(row.job))
         if ends and row.batch not in ends:
             try:
                 first, second = (str(self._graph(row, batch)) for batch in ends)

@@ -47,7 +47,7 @@ def by_estimate(estimates, dataset, row):
         constant = beside = BESIDE[dataset]
         beside -= answer["loaded_code_bytes"]
     predicted = answer["total_bytes"] - answer["context_bytes"] + beside
-    margin = answer["safe_bytes"] - answer["total_bytes"] - answer["safe_context_bytes"]  # no meter had the context in it, or not alone
+    margin = answer["safe_bytes"] - answer["total_bytes"]
     return Outcome(row, predicted, predicted + margin, constant, images, "" if answer["fits"] else "does not fit")
 
 

@@ -68,6 +68,30 @@ def test_other_layers_are_captured(tmp_path):
     assert same["predicted_bytes"] == relu["predicted_bytes"]  # both keep their result and nothing else
 
 
+def test_sizes_that_count_samples_double():
+    """A layer of 3 by 4 numbers on 163 rows. Its weight is not a multiple of 163, its result is, and so is an argument that names its rows."""
+    sys.path.insert(0, str(ROOT / "bench" / "estimate"))
+    from _doubled import NotTelling, doubled
+
+    graph = {"storages": [{"kind": "parameter", "bytes": 48}, {"kind": "input", "bytes": 163 * 12}, {"kind": "activation", "bytes": 163 * 16}],
+             "tensors": [{"storage": 0, "shape": [4, 3]}, {"storage": 1, "shape": [163, 3]}, {"storage": 2, "shape": [163, 4], "stride": [1, 163]}],
+             "ops": [{"inputs": [0, 1], "outputs": [2], "flops": 2 * 163 * 12, "arguments": {"size": [163, 4], "dim": 1, "self": {"tensor": 0}}}]}
+    twice = doubled(json.loads(json.dumps(graph)), 163)
+    assert [s["bytes"] for s in twice["storages"]] == [48, 326 * 12, 326 * 16]
+    assert [t["shape"] for t in twice["tensors"]] == [[4, 3], [326, 3], [326, 4]] and twice["tensors"][2]["stride"] == [1, 326]
+    assert twice["ops"][0]["flops"] == 2 * 326 * 12 and twice["ops"][0]["arguments"] == {"size": [326, 4], "dim": 1, "self": {"tensor": 0}}
+    graph["tensors"][0]["shape"] = [163, 3]
+    with pytest.raises(NotTelling, match="a weight of the model has the shape"):
+        doubled(graph, 163)
+
+
+@has_phantom
+def test_layers_by_the_names_of_files_are_built(tmp_path):
+    layers = "[('linear', 512, 401920), ('batch_normalization', 512, 1024), ('ReLU', 512, 0), ('dropout', 512, 0), ('linear', 10, 5130), ('Softmax', 10, 0)]"
+    row, = answer(run(tmp_path, "mlp", [MLP | {"Activations-Params": layers}], "--json"))["rows"]
+    assert row["predicted_bytes"] >= 1429 * MIB
+
+
 @has_phantom
 def test_image_and_language_models_and_one_that_nobody_knows(tmp_path):
     rows = [XMEM, XMEM | {"path": "a/2", "model": "t5-small", "optimizer": "AdamW", "batch_size": "1"},
@@ -96,10 +120,10 @@ def test_timm_rows_and_a_second_run_from_the_cache(tmp_path):
 
 
 @has_phantom
-def test_two_captures_tell_the_batches_between(tmp_path):
+def test_one_capture_tells_all_batches(tmp_path):
     rows = [TIMM | {"batch_size": batch} for batch in ("4", "6", "9")]
     _, between, _ = answer(run(tmp_path, "timm", rows, "--json"))["rows"]
-    assert len(list((tmp_path / "cache" / "graphs").iterdir())) == 2
+    assert len(list((tmp_path / "cache" / "graphs").iterdir())) == 2  # the capture, and what it tells of twice its batch
     assert answer(run(tmp_path, "timm", rows[1:2], "--json"))["rows"] == [between]  # from a capture of its own
     assert len(list((tmp_path / "cache" / "graphs").iterdir())) == 3
 
