@@ -1,19 +1,37 @@
-"""Programs of packages from PyPI on the phantom GPU (bench/soak/programs): each must run to its end with steps that were
-seen and values that were followed. Makes their environment at the first run, over the one of requirements.lock.
+"""Programs that others wrote, on the phantom GPU: each must run to its end with steps that were seen and values that were followed.
 
-  programs.py [NAME ...]   some of them; all if none is named
+  programs.py [NAME ...]                     short ones of bench/soak/programs around packages of PyPI; all if none is named
+  programs.py --repositories FOLDER [NAME ...]   and the programs of public repositories (support/public_programs.toml),
+                                             whose checkouts are in FOLDER/OWNER/REPOSITORY; NAME is any part of "repository folder command"
+
+  --table FILE       writes the rows of docs/programs.md, as they come
+  --only-public      leaves those of packages out
+  --scratch DIR      keeps made-up data, copies of repositories and what the programs said there
+  --environment DIR  one that is there, with the packages below, instead of the one that is made at the first run over that of requirements.lock
 """
 
+import argparse
 import json
 import os
 import pathlib
+import re
+import shlex
+import shutil
+import signal
 import subprocess
 import sys
+import tempfile
+import tomllib
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-PACKAGES = ["transformers", "accelerate", "datasets", "peft", "timm", "lightning", "ultralytics", "torch_geometric", "diffusers",
-            "torchvision", "bitsandbytes", "torchao"]
+PACKAGES = ["transformers", "accelerate", "datasets", "evaluate", "scikit-learn", "peft", "trl", "sentence-transformers", "timm", "lightning", "torchmetrics",
+            "ultralytics", "torch_geometric", "diffusers", "torchvision", "pycocotools", "bitsandbytes", "torchao", "liger-kernel", "fastai",
+            "segmentation-models-pytorch", "monai", "open_clip_torch", "pytorch-metric-learning", "gpytorch", "x-transformers", "vit-pytorch",
+            "denoising-diffusion-pytorch", "pytorch-optimizer", "kornia", "gymnasium", "nbconvert", "ipykernel", "tensorboard", "einops", "tyro",
+            "adam-atan2-pytorch", "wandb", "scipy", "yacs", "termcolor", "requests", "fire", "expecttest"]
+OFFLINE = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "YOLO_OFFLINE": "true", "WANDB_MODE": "disabled", "MPLBACKEND": "agg", "TOKENIZERS_PARALLELISM": "false"}
+MOST_SECONDS = 900
 
 
 def environment():
@@ -21,47 +39,136 @@ def environment():
     cache = os.environ.get("EBBTIDE_CACHE") or pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "ebbtide"
     folder = pathlib.Path(cache) / f"programs-{pathlib.Path(sys.prefix).name}"
     python = folder / "bin" / "python"
-    if not (folder / ".complete").exists():
+    listed = folder / ".complete"
+    if not listed.exists() or listed.read_text() != "\n".join(PACKAGES):
         subprocess.run([sys.executable, "-m", "venv", "--clear", "--without-pip", folder], check=True)
         site = next((folder / "lib").glob("python*")) / "site-packages"
         own = next(path for path in sys.path if path.endswith("site-packages") and path.startswith(sys.prefix))
         (site / "base.pth").write_text(own + "\n")
-        subprocess.run([sys.executable, "-m", "pip", "--python", python, "install", "-q", "--disable-pip-version-check",
-                        "--no-input", *PACKAGES], check=True)
-        (folder / ".complete").touch()
+        # What is there stays as it is: another torch would be another program.
+        held = subprocess.run([sys.executable, "-m", "pip", "freeze"], check=True, capture_output=True, text=True).stdout
+        with tempfile.NamedTemporaryFile("w", suffix=".txt") as constraints:
+            constraints.write("\n".join(line for line in held.splitlines() if line.startswith(("torch==", "torchvision==", "transformers==", "timm=="))))
+            constraints.flush()
+            subprocess.run([sys.executable, "-m", "pip", "--python", python, "install", "-q", "--disable-pip-version-check", "--no-input",
+                            "-c", constraints.name, *PACKAGES], check=True)
+        listed.write_text("\n".join(PACKAGES))
     return python
 
 
-def faults(python, program):
-    words = [ROOT / "build" / "ebbtide", "dryrun", "--json", "--", python, program]
-    offline = {"HF_HUB_OFFLINE": "1", "YOLO_OFFLINE": "true", "WANDB_MODE": "disabled", "MPLBACKEND": "agg"}
-    done = subprocess.run(words, capture_output=True, text=True, env={**os.environ, **offline})
+class Program:
+    """A command in a folder; `name` is how the table calls it."""
+
+    def __init__(self, origin, command, folder, words, environment=None):
+        self.origin, self.command, self.folder, self.words = origin, command, folder, words
+        self.environment = environment or {}
+
+    @property
+    def name(self):
+        return f"{self.origin} {self.command}"
+
+
+def of_packages(python, names):
+    for path in sorted((HERE / "programs").glob("*.py")):
+        if not names or any(name in path.stem for name in names):
+            yield Program("PyPI package", f"python bench/soak/programs/{path.name}", ROOT, [python, path])
+
+
+def of_repositories(python, names, sources, scratch):
+    """Each runs in a copy of its repository, with its data beside it. A checkout that is not there is a fault."""
+    for row in tomllib.loads((HERE / "support" / "public_programs.toml").read_text())["program"]:
+        repository, inner = row["repository"], row.get("folder", "")
+        origin = f"{repository}/{inner}" if inner else repository
+        if names and not any(name in f"{origin} {row['command']}" for name in names):
+            continue
+        checkout, copy = sources / repository, scratch / repository
+        if not checkout.is_dir():
+            raise SystemExit(f"{checkout}: expected a checkout of the public repository {repository}")
+        if not copy.exists():
+            shutil.copytree(checkout, copy, symlinks=True)
+        folder = copy / inner
+        for place, kind in row.get("data", {}).items():
+            target = scratch / "DATA" / place[5:] if place.startswith("DATA/") else folder / place
+            if not target.exists():
+                subprocess.run([python, HERE / "support" / "made_up.py", kind, target], check=True)
+        words = [word.replace("DATA/", f"{scratch / 'DATA'}/") for word in shlex.split(row["command"])]
+        executable = pathlib.Path(python).parent / words[0]
+        words[0] = str(python) if words[0] == "python" else str(executable) if executable.exists() else words[0]
+        extra = {key: value.replace("DATA/", f"{scratch / 'DATA'}/").replace("CHECKOUT", str(copy)) for key, value in row.get("environment", {}).items()}
+        yield Program(origin, row["command"], folder, words, extra)
+
+
+def run(program, log):
+    """What `ebbtide dryrun` says of it, and what is wrong with that. A program that does not end is interrupted, and is at fault."""
+    words = [ROOT / "build" / "ebbtide", "dryrun", "--json", "--stop-after-steps", "3", "--", *program.words]
+    given = {**os.environ, **OFFLINE, **program.environment}
+    with open(log, "w") as said:
+        started = subprocess.Popen(words, cwd=program.folder, stdout=subprocess.PIPE, stderr=said, text=True, env=given, start_new_session=True)
+        try:
+            out, _ = started.communicate(timeout=MOST_SECONDS)
+            late = False
+        except subprocess.TimeoutExpired:
+            os.killpg(started.pid, signal.SIGINT)
+            late = True
+            try:
+                out, _ = started.communicate(timeout=60)
+            except subprocess.TimeoutExpired:
+                os.killpg(started.pid, signal.SIGKILL)
+                out, _ = started.communicate()
     try:
-        result = json.loads(done.stdout)
+        result = json.loads(out)
     except json.JSONDecodeError:
-        return [f"no result: {done.stderr[-300:]}"]
-    print(f"{program.stem:28} exit {done.returncode}, {result['steps']} steps, peak {result['peak_reserved_bytes'] / 2**20:.0f} MiB, "
-          f"{len(result['assumptions'])} assumed", flush=True)
-    found = []
-    if done.returncode != 0:
-        found.append(f"exit {done.returncode}: {done.stderr.strip().splitlines()[-1:]}")
-    if result["steps"] == 0:
-        found.append("no step was seen")
-    return found + [note for note in result["notes"] if "values were not followed" in note]
+        return None, [f"no result: {log.read_text()[-300:]}"]
+    faults = [f"no end after {MOST_SECONDS} s"] if late else []
+    if started.returncode != 0:
+        faults.append(f"exit {started.returncode}: {log.read_text().strip().splitlines()[-1:]}")
+    if not result["observed"]:
+        faults.append("not observed")
+    elif result["steps"] == 0:
+        faults.append("no step was seen")
+    faults += [note for note in result["notes"] if "not followed" in note or "missing" in note or "not modelled" in note]
+    return result, faults
+
+
+def row_of(program, result):
+    assumed = sorted({entry["assumed"] for entry in result["assumptions"]})
+    told = str(len(result["assumptions"])) + (": " + "; ".join(assumed) if assumed else "")
+    time = f"{result['step_time_ns'] / 1e6:.1f} ms" if result["step_time_ns"] else ""
+    return f"| {program.origin} | `{program.command}` | {result['steps']} | {result['peak_reserved_bytes'] / 2**20:,.0f} MiB | {time} | {told} |"
 
 
 def main():
-    programs = sorted((HERE / "programs").glob("*.py"))
-    if names := sys.argv[1:]:
-        programs = [program for program in programs if program.stem in names]
-    python = environment()
-    failed = 0
-    for program in programs:
-        for fault in faults(python, program):
-            failed += 1
-            print(f"  {program.stem}: {fault}")
-    print(f"programs: {failed} faults in {len(programs)} programs" if failed or not programs else f"programs: all {len(programs)} ran")
-    return 1 if failed or not programs else 0
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--repositories", type=pathlib.Path)
+    parser.add_argument("--table", type=pathlib.Path)
+    parser.add_argument("--only-public", action="store_true")
+    parser.add_argument("--environment", type=pathlib.Path)
+    parser.add_argument("--scratch", type=pathlib.Path)
+    options = parser.parse_args()
+    python = options.environment / "bin" / "python" if options.environment else environment()
+    failed = count = 0
+    with tempfile.TemporaryDirectory() as name:
+        scratch = (options.scratch or pathlib.Path(name)).resolve()
+        (scratch / "logs").mkdir(parents=True, exist_ok=True)
+        programs = [] if options.only_public else list(of_packages(python, options.names))
+        if options.repositories:
+            programs += of_repositories(python, options.names, options.repositories.resolve(), scratch)
+        for program in programs:
+            count += 1
+            log = scratch / "logs" / (re.sub(r"[^A-Za-z0-9]+", "-", program.name)[:100] + ".log")
+            result, faults = run(program, log)
+            if result and result["observed"]:
+                print(f"{program.name[:100]:100} {result['steps']} steps, peak {result['peak_reserved_bytes'] / 2**20:.0f} MiB, "
+                      f"{len(result['assumptions'])} assumed", flush=True)
+                if options.table and not faults:
+                    with options.table.open("a") as file:
+                        file.write(row_of(program, result) + "\n")
+            for fault in faults:
+                print(f"  {program.name}: {fault}", flush=True)
+            failed += 1 if faults else 0
+    print(f"programs: faults in {failed} of {count}" if failed or not count else f"programs: all {count} ran")
+    return 1 if failed or not count else 0
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import ctypes
 import json
 import os
 import pathlib
+import sysconfig
 
 from .files import kept_library
 from .torch_package import LibraryError, TorchPackage, compile_for
@@ -28,7 +29,7 @@ def start():
 
     path = _find()
     library = ctypes.CDLL(str(path))
-    if library.ebbtide_observer_start(os.fsencode(os.path.join(os.path.dirname(torch.__file__), ""))) != 0:
+    if library.ebbtide_observer_start(_inner_folders(torch)) != 0:
         raise ObserverError("this process does not run under the phantom GPU")
     _heed_queries(torch)
 
@@ -45,8 +46,7 @@ class Values:
         self._library = ctypes.CDLL(str(_find()))
         self._library.ebbtide_values_report.restype = ctypes.c_char_p
         self._library.ebbtide_values_error.restype = ctypes.c_char_p
-        folder = os.fsencode(os.path.join(os.path.dirname(torch.__file__), ""))
-        answer = self._library.ebbtide_values_start(folder, assume.encode())
+        answer = self._library.ebbtide_values_start(_inner_folders(torch), assume.encode())
         if answer == 2:
             raise ObserverError(f"--assume: {self._library.ebbtide_values_error().decode()}")
         if answer != 0:
@@ -55,6 +55,12 @@ class Values:
     def report(self):
         """{"assumptions": [{"line", "what", "led_to", "assumed", "count"}], "left_out": how many were too many}."""
         return json.loads(self._library.ebbtide_values_report().decode(errors="replace"))
+
+
+def _inner_folders(torch):
+    """Whose lines are not the program's: torch's, Python's own, those of what watches a dry run."""
+    folders = [os.path.dirname(torch.__file__), sysconfig.get_paths()["stdlib"], str(pathlib.Path(__file__).resolve().parent / "dryrun_site")]
+    return os.fsencode("\n".join(os.path.join(folder, "") for folder in folders))
 
 
 def start_timing():

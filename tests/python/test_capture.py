@@ -312,3 +312,29 @@ def test_import_does_not_load_torch():
     code = "import sys, ebbtide; sys.exit('torch' in sys.modules)"
     folder = os.path.dirname(os.path.dirname(ebbtide.__file__))
     assert subprocess.run([sys.executable, "-c", code], cwd=folder, check=False).returncode == 0
+
+
+@pytest.mark.parametrize("folder", ["of-pip-target", "other-environment/lib/python3.11/site-packages"])
+def test_refusals_name_the_user_s_line_wherever_packages_are(folder, tmp_path, monkeypatch):
+    installed = tmp_path / folder
+    (installed / "helper_of_others-1.0.dist-info").mkdir(parents=True)
+    (installed / "helper_of_others.py").write_text("def branch(x):\n    return x * 2 if x.sum() > 0 else x\n")
+    monkeypatch.syspath_prepend(str(installed))
+    monkeypatch.delitem(sys.modules, "helper_of_others", raising=False)
+    import helper_of_others
+
+    class Branching(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(6, 4)
+
+        def forward(self, x):
+            return helper_of_others.branch(self.layer(x))  # the line
+
+    model = Branching()
+    with pytest.raises(CaptureError) as caught:
+        ebbtide.capture(model, F.mse_loss, torch.optim.SGD(model.parameters(), lr=0.1), (torch.randn(2, 6), torch.randn(2, 4)))
+    monkeypatch.delitem(sys.modules, "helper_of_others", raising=False)
+    with open(__file__, encoding="utf-8") as file:
+        line = next(number for number, text in enumerate(file, 1) if "# the line" in text)
+    assert f"test_capture.py:{line}" in str(caught.value)

@@ -318,3 +318,43 @@ def test_a_buffer_that_is_changed_between_forward_and_backward():
     mine.mask.fill_(7.0)
     loss.backward()
     assert same_bits(plain.first.weight.grad, mine.first.weight.grad) and mine.mask.eq(7).all()
+
+
+class LargeAndSmall(nn.Module):
+    """Two graphs: one with layers that a plan can compute again, one of a single op that cannot do with less."""
+
+    def __init__(self, small_first):
+        super().__init__()
+        self.small_first = small_first
+        self.layers = nn.Sequential(*[nn.Sequential(nn.Linear(256, 256), nn.Tanh()) for _ in range(8)])
+        self.head = nn.Linear(256, 256)
+
+    def forward(self, x):
+        if self.small_first:
+            x = self.head(x)
+            torch._dynamo.graph_break()
+            return self.layers(x)
+        x = self.layers(x)
+        torch._dynamo.graph_break()
+        return self.head(x)
+
+
+@pytest.mark.parametrize("small_first", [False, True])
+def test_a_share_survives_graph_breaks(small_first):
+    model = LargeAndSmall(small_first)
+    plain = copy.deepcopy(model)
+    batch = torch.rand(128, 256), torch.rand(128, 256)
+    expected = trained(plain, plain, nn.functional.mse_loss, batch)
+    with pytest.warns(UserWarning, match="runs without a plan"):
+        found = trained(model, compiled(model, budget="60%"), nn.functional.mse_loss, batch)
+    check_same(model, plain, found, expected)
+    said = reports()
+    shares = sorted(report["budget_bytes"] / report["plain_peak_bytes"] for report in said)
+    assert len(said) == 2 and shares[0] < 0.61 and shares[1] == 1
+
+
+def test_the_largest_graph_keeps_to_its_share_or_is_refused():
+    model = LargeAndSmall(small_first=False)
+    batch = torch.rand(128, 256), torch.rand(128, 256)
+    with pytest.raises(BudgetError, match="smallest budget that works"):
+        trained(model, compiled(model, budget="5%"), nn.functional.mse_loss, batch, steps=2)

@@ -161,6 +161,24 @@ def test_the_scaler_and_clipping_take_the_ordinary_path(tmp_path):
     assert {entry["assumed"] for entry in result["assumptions"]} == {"values finite"}
 
 
+def test_factorisations_succeed(tmp_path):
+    done = python(tmp_path, """
+        import torch
+        x = torch.nn.Linear(64, 64).cuda()(torch.rand(2048, 64).cuda())
+        matrix = x.t() @ x
+        factor, info = torch.linalg.cholesky_ex(matrix)
+        assert not info.any()
+        torch.linalg.cholesky(matrix)
+        torch.linalg.inv(matrix)
+        torch.linalg.solve(matrix, x[:64])
+        top, where = x.topk(3)
+        print("MADE", matrix.to(torch.int64).max().item(), where.shape)
+    """, "--json")
+    result = json.loads(done.stdout)
+    assert result["exit_code"] == 0, done.stderr
+    assert {entry["assumed"] for entry in result["assumptions"]} == {"matrices well-conditioned (factorisations succeed)", "integer 1"}
+
+
 def test_kernels_outside_of_operators_make_what_they_touch_unknown(tmp_path):
     done, result = python(tmp_path, """
         import ctypes, torch

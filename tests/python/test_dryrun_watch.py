@@ -135,6 +135,74 @@ for _ in range(2):
 """
 
 
+ROUNDS = """
+import torch
+
+def model():
+    return torch.nn.Linear(64, 64, device="cuda")
+
+def update(one, optimizer):
+    one(torch.randn(8, 64, device="cuda")).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+
+def train(steps):
+    one = model()
+    optimizer = torch.optim.Adam(one.parameters())
+    for _ in range(steps):
+        update(one, optimizer)
+
+train(2)
+train(3)  # another optimizer, when the first is gone: 5
+left, right = model(), model()
+of_left, of_right = torch.optim.Adam(left.parameters()), torch.optim.Adam(right.parameters())
+for step in range(4):  # two that take turns are one step: 9
+    update(left, of_left)
+    if step % 2:
+        update(right, of_right)
+del left, right, of_left, of_right
+one = model()
+optimizer = torch.optim.LBFGS(one.parameters(), max_iter=3)
+x = torch.randn(8, 64, device="cuda")
+def closure():
+    optimizer.zero_grad()
+    loss = one(x).square().mean()
+    loss.backward()
+    return loss
+for _ in range(2):  # each calls backward several times: 11
+    optimizer.step(closure)
+"""
+
+
+def test_steps_of_several_optimizers():
+    assert result(sys.executable, "-c", ROUNDS)[0]["steps"] == 11
+
+
+def test_backward_passes_before_and_within_an_update_are_no_steps():
+    first = ROUNDS[:ROUNDS.index("train(2)")] + ROUNDS[ROUNDS.index("one = model()\noptimizer = torch.optim.LBFGS"):]
+    assert result(sys.executable, "-c", first)[0]["steps"] == 2
+    traced = STEPS.replace("for _ in", "model = torch.compile(model, backend='aot_eager')\nfor _ in")
+    assert result(sys.executable, "-c", traced)[0]["steps"] == 3
+
+
+NOTEBOOK = """
+import os, signal, sys, types
+hooks = []
+shell = types.SimpleNamespace(events=types.SimpleNamespace(register=lambda name, hook: hooks.append((name, hook))))
+sys.modules["IPython"] = types.SimpleNamespace(get_ipython=lambda: shell)
+""" + STEPS + """
+(name, hook), = hooks
+assert name == "post_run_cell"
+hook(None)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_what_a_notebook_s_cells_did_outlives_its_kernel():
+    told, done = result(sys.executable, "-c", NOTEBOOK)
+    assert (told["exit_code"], told["observed"], told["steps"]) == (137, True, 3), done.stderr
+
+
 def test_copies_of_a_model_are_parameters():
     told, done = result(sys.executable, "-c", EMA)
     assert told["breakdown"]["Parameter"] == 2 * 512 * 512 * 4, done.stderr

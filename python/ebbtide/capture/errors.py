@@ -8,6 +8,7 @@ import sysconfig
 import traceback
 
 from ..errors import CaptureError
+from .installed import package_of
 
 
 @contextlib.contextmanager
@@ -21,14 +22,19 @@ def pointing_to(*ways):
 
 def user_line(error, fallback=None):
     """'train.py:12' for the innermost frame of `error` outside of installed packages, the interpreter and Ebbtide."""
-    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    not_the_users = [package, sysconfig.get_paths()["stdlib"], sysconfig.get_paths()["purelib"], sys.prefix]
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         path = os.path.abspath(frame.filename)
-        if not os.path.exists(path) or any(path.startswith(root + os.sep) for root in not_the_users):
-            continue
-        return f"{_shown(path)}:{frame.lineno}"
+        if os.path.exists(path) and is_users(path):
+            return f"{_shown(path)}:{frame.lineno}"
     return fallback
+
+
+def is_users(path):
+    """Whether a file is the user's own: no installed package, not torch, the interpreter or Ebbtide, wherever they are."""
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    torch = sys.modules.get("torch")
+    others = [package, sysconfig.get_paths()["stdlib"], *([os.path.dirname(torch.__file__)] if torch else ())]
+    return package_of(path) is None and not any(path.startswith(os.path.join(root, "")) for root in others)
 
 
 def shown_line(path, line):

@@ -3,7 +3,7 @@ loops as users write them. See docs/run.md."""
 
 from __future__ import annotations
 
-import threading
+import dataclasses
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -12,16 +12,14 @@ from typing import Any
 import torch
 
 from .. import interrupts, progress
-from ..arguments import ASSUMED_LINKS, bandwidth, budget_text, bytes_of
+from ..arguments import ASSUMED_LINKS
 from ..capture.errors import pointing_to
 from ..errors import BudgetError, CaptureError
 from ..step.plan import PlanOptions, make_plan
 from ..step.profile import profile, sized
-from ..step.step import NO_LIMIT, make_engine, make_pool
 from .capture import Form, autocast_now, autocast_of, capture_joint, device_of_all
+from .job import MOST_PLANS, Job
 
-_MOST_PLANS = 8  # of different shapes, kept at a time
-_OPTIONS = {"budget": None, "policy": "home", "link": None, "measure": True, "pieces": 1}
 
 _jobs: weakref.WeakValueDictionary[int, Job] = weakref.WeakValueDictionary()  # id of the options' object -> Job. Each call of torch.compile has its own.
 
@@ -42,93 +40,6 @@ def reports() -> list[dict[str, Any]]:
     return [piece.report() for job in _jobs.values() for piece in job.pieces if piece.last is not None]
 
 
-class Job:
-    """One call of torch.compile: a budget, and the graphs that share it."""
-
-    def __init__(self, options):
-        self.options = options  # kept, so that its id stays its own
-        chosen = dict(_OPTIONS)
-        for name, value in (options or {}).items():
-            if name not in _OPTIONS:
-                raise ValueError(f"option {name!r}: expected one of {', '.join(_OPTIONS)}")
-            chosen[name] = value
-        self.policy, self.measure, self.most = chosen["policy"], chosen["measure"], chosen["pieces"]
-        if isinstance(self.most, bool) or not isinstance(self.most, int) or self.most < 1:
-            raise ValueError(f"pieces {self.most!r}: expected a number from 1 on")
-        self.link = bandwidth(chosen["link"])
-        budget = chosen["budget"]
-        self.text = None if budget is None else budget_text(budget)
-        self.shared = self.text is not None and not self.text.endswith("%")
-        self.pieces = []
-        self.largest = 0  # budget of a graph that trains
-        self._slots = []  # of a budget in bytes: as many as there are pieces
-        self._lock = threading.Lock()
-
-    def share(self, trains, device):
-        """What one graph gets. Percentages are of trainings: a graph without a backward pass gets as much as they do."""
-        if self.shared:
-            return bytes_of(self.text) // self.most
-        return (self.text or NO_LIMIT[device[:4]]) if trains else self.largest or "100%"
-
-    def take(self, prepared, lease):
-        """A place to run in, which nobody else uses while the lease is in force."""
-        with self._lock:
-            if not self.shared:
-                slot = next((s for s in prepared.slots if s.user is None), None)
-                if slot is None:
-                    slot = Slot(make_pool(prepared.planned.said["budget_bytes"], prepared.joint.device, self.link))
-                    prepared.slots.append(slot)
-            else:
-                device = prepared.joint.device
-                slot = next((s for s in self._slots if s.user is None and s.pool.device == device), None)
-                if slot is None and len(self._slots) < self.most:
-                    slot = Slot(make_pool(self.share(True, device), device, self.link))
-                    self._slots.append(slot)
-                if slot is None:
-                    raise BudgetError(self._refusal(prepared.piece), None)
-            slot.let_to(lease)
-            return slot
-
-    def _refusal(self, piece):
-        busy = [user for slot in self._slots if (user := slot.user) is not None]
-        begun = f"the budget of {self.text} is for {'one graph' if self.most == 1 else f'{self.most} graphs'} between forward and backward"
-        share = f"options={{'pieces': {self.most + 1}}} gives each an equal share"
-        if piece in busy:
-            return f"{begun}, and the model is called again before the backward pass of an earlier call has run; {share}"
-        why = next((p.broken for p in [*busy, piece] if p.broken), None)
-        return (f"{begun}, and there is one more: " + (why or "DistributedDataParallel splits the model by buckets; compile the model "
-                "before it is wrapped, or set torch._dynamo.config.optimize_ddp = False") + f"; {share}")
-
-
-class Slot:
-    """A pool, and the engines that run in it, one at a time."""
-
-    def __init__(self, pool):
-        self.pool = pool
-        self.engines = OrderedDict()  # Prepared -> engine
-        self._lease = lambda: None  # the last one, while somebody refers to it
-
-    @property
-    def user(self):
-        """The piece that runs in it; None: none does."""
-        lease = self._lease()
-        return lease.piece if lease is not None and lease.in_force else None
-
-    def let_to(self, lease):
-        # What a lease that nobody refers to any more has begun may still be copying.
-        for engine in self.engines.values():
-            engine.abandon()
-        self._lease = weakref.ref(lease)
-
-    def engine(self, prepared):
-        if prepared not in self.engines:
-            self.engines[prepared] = make_engine(prepared.planned, prepared.measured, self.pool)
-        self.engines.move_to_end(prepared)
-        while len(self.engines) > _MOST_PLANS:
-            self.engines.popitem(last=False)
-        return self.engines[prepared]
-
-
 class Piece:
     """A graph of torch.compile's, called in its place."""
 
@@ -145,6 +56,7 @@ class Piece:
     def __call__(self, *args):
         key = _key(args)
         prepared = self.prepare(key, args, self._patterns.get(key))
+        self.job.allow(prepared)
         tensors = [arg for arg in args if isinstance(arg, torch.Tensor)]
         if prepared.joint.pattern is None:
             with torch.no_grad():
@@ -164,7 +76,7 @@ class Piece:
             self._prepared[key, pattern] = prepared
             if pattern is None and prepared.joint.pattern is not None:
                 self._prepared[key, prepared.joint.pattern] = prepared
-            while len(self._prepared) > 2 * _MOST_PLANS:
+            while len(self._prepared) > 2 * MOST_PLANS:
                 self._prepared.popitem(last=False)
         return prepared
 
@@ -189,9 +101,16 @@ class Prepared:
         progress.report("planning")
         graph = self.measured.graph if self.measured else sized(self.joint.graph, device)
         trains = self.joint.pattern is not None
-        self.planned = make_plan(graph, PlanOptions(budget=job.share(trains, device), policy=job.policy,
-                                                    link=job.link or ASSUMED_LINKS[device[:4]]))
-        if trains:
+        asked = PlanOptions(budget=job.share(trains, device), policy=job.policy, link=job.link or ASSUMED_LINKS[device[:4]])
+        self.unplanned = None  # why it has no plan, of a part of a model whose other parts may be what takes memory
+        self.called = self.allowed = False
+        try:
+            self.planned = make_plan(graph, asked)
+        except BudgetError as error:
+            if not (trains and job.is_share and job.is_split(piece)):
+                raise
+            self.planned, self.unplanned = make_plan(graph, dataclasses.replace(asked, budget="100%")), error
+        if trains and self.unplanned is None:
             job.largest = max(job.largest, self.planned.said["budget_bytes"])
         self.inputs = [s for s in self.joint.inputs if s is not None]  # by tensor among the arguments
         places = [place for place, s in enumerate(self.joint.inputs) if s is not None]

@@ -1,6 +1,7 @@
 // Python's frames through functions of its stable interface, declared here so that its headers need not be installed.
 #include "frames.h"
 
+#include <algorithm>
 #include <array>
 #include <mutex>
 #include <unordered_map>
@@ -30,12 +31,28 @@ namespace {
 constexpr int kMostFrames = 100;
 constexpr size_t kRemembered = 1 << 16;
 
-std::string inner_folder;
+std::vector<std::string> inner_folders;
 
 struct File {
   std::string name;
   bool is_inner = false;
 };
+
+bool IsInner(const std::string& file) {
+  if (file.empty()) return true;
+  if (file[0] == '<') {  // generated, unless somebody typed it
+    for (const char* typed : {"<string>", "<stdin>", "<ipython-input"})
+      if (file.rfind(typed, 0) == 0) return false;
+    return true;
+  }
+  for (const std::string& folder : inner_folders) {
+    if (file.rfind(folder, 0) != 0) continue;
+    const std::string rest = "/" + file.substr(folder.size());
+    if (rest.find("/site-packages/") == std::string::npos && rest.find("/dist-packages/") == std::string::npos)
+      return true;
+  }
+  return false;
+}
 
 // By code object, each of which is kept alive. Guarded by Python's lock.
 const File& FileOf(void* code) {
@@ -48,7 +65,7 @@ const File& FileOf(void* code) {
     Py_DecRef(name);
   }
   PyErr_Clear();
-  file.is_inner = file.name.empty() || file.name.rfind(inner_folder, 0) == 0 || file.name.rfind("<frozen", 0) == 0;
+  file.is_inner = IsInner(file.name);
   Py_IncRef(code);
   return files->emplace(code, std::move(file)).first->second;
 }
@@ -95,7 +112,14 @@ std::vector<std::string>& BackwardFrames() {
 
 }  // namespace
 
-void SetInnerFolder(const std::string& folder) { inner_folder = folder; }
+void SetInnerFolders(const std::string& folders) {
+  inner_folders.clear();
+  for (size_t at = 0; at < folders.size();) {
+    const size_t end = std::min(folders.find('\n', at), folders.size());
+    if (end > at) inner_folders.push_back(folders.substr(at, end - at));
+    at = end + 1;
+  }
+}
 
 std::string CurrentFrame(uint64_t thread, int64_t sequence) {
   if (!BackwardFrames().empty() && !BackwardFrames().back().empty()) return BackwardFrames().back();

@@ -7,8 +7,9 @@
 
 namespace ebbtide_observer {
 
-// Frames of files below this folder are not the program's.
-void SetInnerFolder(const std::string& folder);
+// Frames of files below these folders, one per line, are not the program's: torch's, the interpreter's own. What is
+// installed below one of them (site-packages) is.
+void SetInnerFolders(const std::string& folders);
 
 // "file.py:12", or empty where it is not known. Remembers it for the node of the backward graph that the operator
 // makes, which `thread` and `sequence` name; < 0: none.

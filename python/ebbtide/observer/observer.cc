@@ -16,10 +16,10 @@
 #include <mutex>
 #include <string>
 #include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "frames.h"
+#include "operators.h"
 
 namespace ebbtide_observer {
 namespace {
@@ -62,60 +62,20 @@ struct Operator {
   std::vector<bool> fresh;    // by result: not one of its arguments
 };
 
-// Operators with a kernel that touches no content, or that change what a tensor is and not its bytes.
-bool TouchesNothing(const std::string& name) {
-  static const std::unordered_set<std::string> names = {"_unsafe_view",
-                                                        "record_stream",
-                                                        "set_",
-                                                        "set_data",
-                                                        "resize_",
-                                                        "resize_as_",
-                                                        "_resize_output_",
-                                                        "transpose_",
-                                                        "t_",
-                                                        "squeeze_",
-                                                        "unsqueeze_",
-                                                        "as_strided_",
-                                                        "swapaxes_",
-                                                        "swapdims_",
-                                                        "detach_",
-                                                        "_efficientzerotensor",
-                                                        "_has_same_storage_numel",
-                                                        "is_same_size",
-                                                        "_pin_memory",
-                                                        "is_pinned",
-                                                        "requires_grad_",
-                                                        "retain_grad"};
-  return name.rfind("empty", 0) == 0 || name.rfind("new_empty", 0) == 0 || name.rfind("_empty", 0) == 0 ||
-         names.count(name) > 0;
-}
-
 Operator Classify(const c10::OperatorName& name) {
   Operator op;
-  auto found = c10::Dispatcher::singleton().findOp(name);
-  if (!found || !found->hasSchema()) return op;
+  const auto facts = FactsOf(name);
+  if (!facts) return op;
   op.name = name.name;
-  size_t colons = name.name.find("::");
-  std::string space = name.name.substr(0, colons);
-  std::string base = colons == std::string::npos ? name.name : name.name.substr(colons + 2);
   // Collectives run in streams of their own and order themselves with events.
-  if (space == "c10d" || space == "prim" || space == "profiler" || TouchesNothing(base)) return op;
-  const c10::FunctionSchema& schema = found->schema();
-  for (const c10::Argument& result : schema.returns()) {
-    const auto* alias = result.alias_info();
-    if (alias && !alias->isWrite()) return op;  // a view
-    op.fresh.push_back(alias == nullptr);
-  }
-  for (const c10::Argument& argument : schema.arguments()) {
-    const auto* alias = argument.alias_info();
-    op.mutates.push_back(alias && alias->isWrite());
-  }
-  bool own = found->hasKernelForDispatchKey(c10::DispatchKey::CUDA) || base == "copy_";
-  bool shared = found->hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd) ||
-                found->hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutogradNonFunctional);
-  op.declared = own || shared;
-  op.if_alone = !own;
-  op.reads = !(base.size() > 5 && base.compare(base.size() - 5, 5, "_like") == 0) && base.rfind("new_", 0) != 0;
+  if (facts->space == "c10d" || facts->space == "prim" || facts->space == "profiler" || facts->leaves_contents ||
+      facts->makes_nothing || facts->is_view || facts->base == "_efficientzerotensor")
+    return op;
+  op.fresh = facts->fresh;
+  op.mutates = facts->mutates;
+  op.declared = facts->own_kernel || facts->shared_kernel;
+  op.if_alone = !facts->own_kernel;
+  op.reads = facts->reads;
   return op;
 }
 
@@ -275,11 +235,11 @@ void End(const at::RecordFunction& call, at::ObserverContext* observed) {
 }  // namespace
 }  // namespace ebbtide_observer
 
-// 0: the observer is at work; 1: no phantom in this process. `torch_folder` is where torch's own Python files are.
-extern "C" __attribute__((visibility("default"))) int ebbtide_observer_start(const char* torch_folder) {
+// 0: the observer is at work; 1: no phantom in this process. `inner_folders` is where torch's own Python files are.
+extern "C" __attribute__((visibility("default"))) int ebbtide_observer_start(const char* inner_folders) {
   using namespace ebbtide_observer;
   if (!phantom.Find()) return 1;
-  SetInnerFolder(torch_folder);
+  SetInnerFolders(inner_folders);
   phantom.set_queries_order(0);
   at::addGlobalCallback(at::RecordFunctionCallback(&Start, &End)
                             .needsInputs(true)

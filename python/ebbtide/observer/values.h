@@ -33,7 +33,7 @@ extern ValuesOfPhantom memory;
 // ---- What is known of operators (values_rules.cc)
 
 // What an operator makes of unknown floats that a program may decide by.
-enum class Border : uint8_t { kNone, kIndices, kFinite, kNotFinite, kScaler, kNoMask };
+enum class Border : uint8_t { kNone, kIndices, kValuesAndIndices, kFinite, kNotFinite, kScaler, kNoMask, kInfo };
 // How the size of its result depends on content.
 enum class Sizes : uint8_t {
   kByShape,
@@ -142,7 +142,8 @@ enum class Assumed : uint8_t {
   kValues,
   kIntegers,
   kDraw,
-  kZeros
+  kZeros,
+  kSolved
 };
 std::string Describe(Assumed assumed);
 

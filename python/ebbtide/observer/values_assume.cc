@@ -140,6 +140,7 @@ std::string Describe(Assumed assumed) {
     case Assumed::kIntegers: return "integer " + std::to_string(assumptions.integers);
     case Assumed::kDraw: return "a draw of the same distribution, not the device's own";
     case Assumed::kZeros: return "zeros";
+    case Assumed::kSolved: return "matrices well-conditioned (factorisations succeed)";
   }
   return "";
 }

@@ -1,50 +1,14 @@
 // What is known of operators, from their schemas and the tables here.
-#include <ATen/core/dispatch/Dispatcher.h>
-
 #include <unordered_map>
 #include <unordered_set>
 
+#include "operators.h"
 #include "values.h"
 
 namespace ebbtide_observer {
 namespace {
 
 using Names = std::unordered_set<std::string>;
-
-// Operators with a kernel of their own that leave contents alone, or that change what a tensor is and not its bytes.
-const Names kNothing = {"_unsafe_view",
-                        "record_stream",
-                        "set_",
-                        "set_data",
-                        "resize_",
-                        "resize_as_",
-                        "_resize_output_",
-                        "transpose_",
-                        "t_",
-                        "squeeze_",
-                        "unsqueeze_",
-                        "as_strided_",
-                        "swapaxes_",
-                        "swapdims_",
-                        "detach_",
-                        "_has_same_storage_numel",
-                        "is_same_size",
-                        "_pin_memory",
-                        "is_pinned",
-                        "requires_grad_",
-                        "retain_grad",
-                        "_assert_async",
-                        "is_set_to",
-                        "_version",
-                        "is_leaf",
-                        "output_nr",
-                        "sym_size",
-                        "sym_numel",
-                        "sym_stride",
-                        "sym_storage_offset",
-                        "_reshape_alias",
-                        "lift_fresh",
-                        "data"};
 
 // Overwrite their first argument without reading it.
 const Names kReplacing = {"copy_",       "fill_",          "zero_",         "normal_",    "uniform_",
@@ -68,16 +32,16 @@ const std::unordered_map<std::string, Border> kBorders = {
     {"argmax", Border::kIndices},
     {"argmin", Border::kIndices},
     {"argsort", Border::kIndices},
-    {"sort", Border::kIndices},
-    {"topk", Border::kIndices},
-    {"max", Border::kIndices},
-    {"min", Border::kIndices},
-    {"mode", Border::kIndices},
-    {"median", Border::kIndices},
-    {"nanmedian", Border::kIndices},
-    {"kthvalue", Border::kIndices},
-    {"cummax", Border::kIndices},
-    {"cummin", Border::kIndices},
+    {"sort", Border::kValuesAndIndices},
+    {"topk", Border::kValuesAndIndices},
+    {"max", Border::kValuesAndIndices},
+    {"min", Border::kValuesAndIndices},
+    {"mode", Border::kValuesAndIndices},
+    {"median", Border::kValuesAndIndices},
+    {"nanmedian", Border::kValuesAndIndices},
+    {"kthvalue", Border::kValuesAndIndices},
+    {"cummax", Border::kValuesAndIndices},
+    {"cummin", Border::kValuesAndIndices},
     {"multinomial", Border::kIndices},
     {"searchsorted", Border::kIndices},
     {"bucketize", Border::kIndices},
@@ -88,6 +52,12 @@ const std::unordered_map<std::string, Border> kBorders = {
     {"isneginf", Border::kNotFinite},
     {"_amp_foreach_non_finite_check_and_unscale_", Border::kScaler},
     {"_amp_non_finite_check_and_unscale_", Border::kScaler},
+    {"linalg_cholesky_ex", Border::kInfo},
+    {"linalg_inv_ex", Border::kInfo},
+    {"linalg_ldl_factor_ex", Border::kInfo},
+    {"linalg_lu_factor_ex", Border::kInfo},
+    {"_linalg_solve_ex", Border::kInfo},
+    {"_lu_with_info", Border::kInfo},
     {"native_dropout", Border::kNoMask},
     {"_fused_dropout", Border::kNoMask}};
 
@@ -111,46 +81,31 @@ const std::unordered_map<std::string, std::vector<int>> kStatistics = {{"native_
                                                                        {"batch_norm_gather_stats_with_counts", {3, 4}},
                                                                        {"batch_norm_update_stats", {1, 2}}};
 
-bool StartsWith(const std::string& text, const char* prefix) { return text.rfind(prefix, 0) == 0; }
-
 Rule Make(const c10::OperatorName& name) {
   Rule rule;
-  auto handle = c10::Dispatcher::singleton().findOp(name);
-  if (!handle || !handle->hasSchema()) return rule;
+  const auto facts = FactsOf(name);
+  if (!facts) return rule;
   rule.name = name.name;
-  const size_t colons = name.name.find("::");
-  const std::string space = name.name.substr(0, colons);
-  const std::string base = colons == std::string::npos ? name.name : name.name.substr(colons + 2);
+  const std::string &space = facts->space, &base = facts->base;
   rule.is_aten = space == "aten";
-  if (space == "prim" || space == "profiler" || space == "prims" || kNothing.count(base)) return rule;
-  const c10::FunctionSchema& schema = handle->schema();
-  for (const c10::Argument& result : schema.returns()) {
-    const auto* alias = result.alias_info();
-    if (alias && !alias->isWrite()) return rule;  // a view
-    rule.fresh.push_back(alias == nullptr);
-  }
+  if (space == "prim" || space == "profiler" || space == "prims" || facts->leaves_contents || facts->is_view)
+    return rule;
+  rule.fresh = facts->fresh;
   const bool finite_test = base == "isfinite";  // made of comparisons, which would be taken for masks
-  const bool own = handle->hasKernelForDispatchKey(c10::DispatchKey::CUDA) || base == "copy_" || finite_test;
-  const bool shared = handle->hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd) ||
-                      handle->hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutogradNonFunctional);
-  if (!own && !shared) return rule;
-  const bool replaces = kReplacing.count(base) > 0;
-  const auto& arguments = schema.arguments();
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    const auto* alias = arguments[i].alias_info();
-    const bool mutated = alias && alias->isWrite();
-    rule.mutates.push_back(mutated);
-    rule.replaces.push_back(mutated && ((replaces && i == 0) || arguments[i].is_out()));
-    rule.mutates_any = rule.mutates_any || mutated;
+  if (!facts->own_kernel && !facts->shared_kernel && !finite_test) return rule;
+  rule.mutates = facts->mutates;
+  for (size_t i = 0; i < rule.mutates.size(); ++i) {
+    rule.replaces.push_back(rule.mutates[i] && ((i == 0 && kReplacing.count(base) > 0) || facts->is_out[i]));
+    rule.mutates_any = rule.mutates_any || rule.mutates[i];
   }
-  rule.handle = *handle;
-  rule.makes_nothing = StartsWith(base, "empty") || StartsWith(base, "new_empty") || StartsWith(base, "_empty");
-  rule.reads = !(base.size() > 5 && base.compare(base.size() - 5, 5, "_like") == 0) && !StartsWith(base, "new_");
-  rule.on_cpu = handle->hasComputedKernelForDispatchKey(c10::DispatchKey::CPU);
+  rule.handle = facts->handle;
+  rule.makes_nothing = facts->makes_nothing;
+  rule.reads = facts->reads;
+  rule.on_cpu = facts->handle.hasComputedKernelForDispatchKey(c10::DispatchKey::CPU);
   rule.transparent = !rule.is_aten || kTransparent.count(base) > 0;
   for (const char* part : kHeavy) rule.heavy = rule.heavy || base.find(part) != std::string::npos;
   if (base.find("comm") != std::string::npos) rule.heavy = false;
-  rule.is_random = handle->hasTag(at::Tag::nondeterministic_seeded);
+  rule.is_random = facts->handle.hasTag(at::Tag::nondeterministic_seeded);
   if (auto found = kBorders.find(base); rule.is_aten && found != kBorders.end()) rule.border = found->second;
   if (auto found = kSizes.find(name.name); found != kSizes.end()) rule.sizes = found->second;
   if (auto found = kStatistics.find(base); found != kStatistics.end()) rule.statistics = found->second;

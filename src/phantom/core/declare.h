@@ -74,6 +74,9 @@ void ebbtide_phantom_set_program(ebbtide_phantom_line line, ebbtide_phantom_fini
 /* The rank by which people know this process. */
 void ebbtide_phantom_set_rank(int rank);
 
+/* Writes the statistics as they are, for a process that may be killed without notice. */
+void ebbtide_phantom_keep(void);
+
 int ebbtide_phantom_checks_races(void);
 int64_t ebbtide_phantom_race_count(void);
 int64_t ebbtide_phantom_undeclared_launches(void);

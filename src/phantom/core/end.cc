@@ -87,6 +87,11 @@ int raise(int number) noexcept {
   return ebbtide::phantom::Next<int(int)>("raise")(number);
 }
 
+void ebbtide_phantom_keep() {
+  using namespace ebbtide::phantom;
+  if (DeviceExists() && !InForkedChild() && TheDevice().pid == getpid()) WriteStatistics(TheDevice(), kSoFar, 0);
+}
+
 void ebbtide_phantom_finish(int signal) { ebbtide::phantom::End(signal == 0 ? "exit" : "signal", signal); }
 
 [[noreturn]] void _exit(int status) {

@@ -213,7 +213,7 @@ void BuildPath(char (&path)[4096], const std::string& folder, const char* suffix
 
 void WriteStatistics(Device& device, std::string_view end, int signal) {
   static std::atomic_flag written = ATOMIC_FLAG_INIT;
-  if (device.config.output.empty() || written.test_and_set()) return;
+  if (device.config.output.empty() || (end == kSoFar ? written.test() : written.test_and_set())) return;
   char path[4096], temporary[4096];
   BuildPath(path, device.config.output, "");
   BuildPath(temporary, device.config.output, ".new");

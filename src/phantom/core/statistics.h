@@ -38,6 +38,7 @@ class Device;
 // Writes <folder>/<pid>.json, under a temporary name first. Where `signal` is not 0 it takes no lock
 // and no memory from the heap, since the process may have stopped anywhere. Only the first call does anything.
 // `end`: "exit", "_exit" or "signal"; with the last, its number.
+inline constexpr std::string_view kSoFar = "so far";  // an `end` that is none: they are written anew later
 void WriteStatistics(Device& device, std::string_view end, int signal);
 
 }  // namespace ebbtide::phantom

@@ -25,6 +25,7 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
+from ..installed import package_of
 from . import notes
 from .notes import Note, is_atom
 
@@ -40,7 +41,6 @@ _ITERATORS = (types.GeneratorType, itertools.count, itertools.cycle, itertools.c
 _TENSOR_FIELDS = ("_backward_hooks", "_post_accumulate_grad_hooks", "__class__")
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 _ROOTS = tuple(os.path.abspath(p) + os.sep for p in (os.path.dirname(torch.__file__), sysconfig.get_paths()["stdlib"], _PACKAGE))
-_SITE = tuple({os.path.abspath(sysconfig.get_paths()[k]) + os.sep for k in ("purelib", "platlib")})
 _TORCH = _ROOTS[0]
 
 
@@ -49,9 +49,9 @@ def is_library(filename: str) -> bool:
     """Whether code of this file is torch's, NumPy's, Python's own or ours."""
     if filename.startswith("<frozen") or filename.startswith(_TORCH):
         return True
-    for site in _SITE:
-        if filename.startswith(site):
-            return filename[len(site):].split(os.sep)[0] in ("numpy", "torch", "ebbtide")
+    package = package_of(filename)
+    if package is not None:
+        return package in ("numpy", "torch", "ebbtide")
     return filename.startswith(_ROOTS)
 
 

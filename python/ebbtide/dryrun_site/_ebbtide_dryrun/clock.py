@@ -33,6 +33,9 @@ class Clock:
         if self.phantom is not None and len(self.ends) < _MOST:
             self.ends.append(self.phantom.ebbtide_phantom_ready())
 
+    def no_step_yet(self):
+        self.ends = []
+
     def step_time(self):
         """The median from one step's end to the next; the first is left out, since programs set up and tune in it.
 

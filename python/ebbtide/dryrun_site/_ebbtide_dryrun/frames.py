@@ -1,12 +1,13 @@
 """Places in the program, as people read them: "train.py:12 in forward"."""
 
+import functools
 import os
 import sys
 import sysconfig
 import threading
 
 _OURS = os.path.dirname(os.path.abspath(__file__))
-_TORCH = os.sep + os.path.join("site-packages", "torch") + os.sep
+_INSTALLED = tuple(os.sep + name + os.sep for name in ("site-packages", "dist-packages"))
 _LIBRARY = sysconfig.get_paths().get("stdlib", "") + os.sep
 _MOST = 40
 # What python -c, python - and IPython call the program they are given. Generated code of dataclasses is "<string>" too, but
@@ -24,18 +25,25 @@ def is_inner(path):
         return not path.startswith(_TYPED)
     if path.startswith(_OURS):
         return True
-    if _TORCH in path:
+    if any(installed + "torch" + os.sep in path for installed in _INSTALLED) or path.startswith(_torch_folder()):
         return True
-    return path.startswith(_LIBRARY) and "site-packages" not in path
+    return path.startswith(_LIBRARY) and not any(installed in path for installed in _INSTALLED)
+
+
+@functools.cache
+def _torch_folder():
+    """It may lie anywhere (pip install --target, a checkout)."""
+    return os.path.join(os.path.dirname(sys.modules["torch"].__file__), "")
 
 
 def short(path):
     """From the package on for what is installed, else from the working folder if it is below; cells by their number."""
     if os.path.basename(os.path.dirname(path)).startswith("ipykernel_"):
         return _cell(path)
-    _, installed, rest = path.rpartition(os.sep + "site-packages" + os.sep)
-    if installed:
-        return rest
+    for folder in _INSTALLED:
+        _, installed, rest = path.rpartition(folder)
+        if installed:
+            return rest
     try:
         relative = os.path.relpath(path)
     except (OSError, ValueError):

@@ -21,7 +21,7 @@ class Followed:
     def __init__(self, assume):
         self.assume = assume
         self.values = None
-        self.notes = []
+        self.notes, self.left_out = [], []
 
     def attach(self):
         """Where the observer cannot be had, the report says so: everything read from the device is zeros then."""
@@ -40,5 +40,5 @@ class Followed:
             entry["line"] = frames.short_line(entry["line"])
             entry["what"] = " ".join(frames.short_line(word) for word in entry["what"].split(" "))
         if found["left_out"]:
-            self.notes.append(f"{found['left_out']} more places where something was assumed are not listed")
+            self.left_out = [f"{found['left_out']} more places where something was assumed are not listed"]
         return {"assumptions": found["assumptions"], "values_followed": True}

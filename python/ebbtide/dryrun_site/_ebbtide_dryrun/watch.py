@@ -5,6 +5,7 @@ import os
 import pickle
 import sys
 import threading
+import weakref
 
 from . import ends, frames, timeline, values
 from .by_hand import ByHand
@@ -38,7 +39,8 @@ class Watch:
         self.pid = os.getpid()
         self.finished = self.writing = False
         self.recording = False
-        self.steps_of = {}  # optimizer: number of its updates
+        self.round = []  # weak references to the optimizers that have updated in this step
+        self.has_optimizer = False  # one has begun an update, and may call backward within it
         self.steps = 0
         self.device, self.device_is_settled = 0, False  # the one whose memory is told over time
         self.peaks = {}  # by device: the most that was reserved, allocated
@@ -81,6 +83,7 @@ class Watch:
         except Exception as error:
             self.notes.append(f"memory over time was not recorded: {frames.one_line(error)}")
         ends.call_on_sigterm(self.finish)
+        ends.call_after_cells(self._guarded(self._keep))
         self.values.attach()
         self.ranks.start(self.finish)
         self.clock.start(self.notes)
@@ -200,6 +203,7 @@ class Watch:
         return True
 
     def _before_step(self, optimizer, *_):
+        self.has_optimizer = True
         try:
             self.step_begins = self._count()
         except Exception as error:
@@ -217,14 +221,14 @@ class Watch:
     _after_step._torchdynamo_disable = True  # type: ignore[attr-defined]
 
     def _step_has_ended(self, optimizer):
-        if not self.steps_of and self.steps:  # counted by hand before the program came to its optimizer
-            self.steps_of[None] = self.steps
         stats = self._stats()
         self.ranks.note()
         grew = self._note_peak(stats)
-        # Several optimizers that each update once are one step, as in adversarial training.
-        self.steps_of[id(optimizer)] = self.steps_of.get(id(optimizer), 0) + 1
-        if self.steps_of[id(optimizer)] > self.steps:
+        if not self.round and self.steps:  # what looked like steps by hand were none, or are another training's
+            self.steps = 0
+            self.spans = [span for span in self.spans if span[0] != "step"]
+            self.clock.no_step_yet()
+        if self._is_next_round(optimizer):
             self.steps += 1
             self.clock.step_has_ended()
         now = self._count(stats)
@@ -238,17 +242,27 @@ class Watch:
             self.owners.look(now, optimizer)
         self._keep_peak(now)
 
+    def _is_next_round(self, optimizer):
+        """Several optimizers that each update once are one step, as in adversarial training. One that has updated and is gone belongs to a
+        training that has ended."""
+        present = [reference() for reference in self.round]
+        if present and not any(one is None or one is optimizer for one in present):
+            self.round.append(weakref.ref(optimizer))
+            return False
+        self.round = [weakref.ref(optimizer)]
+        return True
+
     # ---- Steps of programs without an optimizer
 
     def _backward_begins(self, line, arguments):
-        if self.steps_of:
+        if self.has_optimizer or self.torch._C._len_torch_dispatch_stack() > 0:  # what is traced is not run
             return
         if self.by_hand.is_next_step(line):
             self._step_by_hand()
         self.by_hand.look_for_parameters(arguments[0] if arguments and isinstance(arguments[0], (tuple, list)) else ())
 
     def _backward_has_ended(self, line):
-        if not self.steps_of:
+        if not self.has_optimizer and self.torch._C._len_torch_dispatch_stack() == 0:
             self.by_hand.backward_has_ended(line, self._count())
 
     def _step_by_hand(self):
@@ -308,9 +322,16 @@ class Watch:
         self.ranks.stop()
         return True
 
+    def _keep(self):
+        """What is known so far; written anew at the end, if there is one."""
+        if not self.finished and self.pid == os.getpid():
+            notes = list(self.notes)
+            self._write()
+            self.notes = notes
+
     def _write(self):
         stats = self._stats()
-        if not self.steps_of and self.by_hand.ended_at is not None:  # the last pass of backward is part of a step too
+        if self.finished and not self.has_optimizer and self.by_hand.ended_at is not None:  # the last pass of backward is part of a step too
             self._step_by_hand()
         self._note_peak(stats)
         self.ranks.note()
@@ -343,7 +364,7 @@ class Watch:
         except Exception as error:
             self._fault(error)
         result.update(self.values.report())
-        result["notes"] = self.notes + self.values.notes + self.ranks.notes
+        result["notes"] = self.notes + self.values.notes + self.values.left_out + self.ranks.notes
         self._write_file(f"{self.pid}.torch.json", json.dumps(result).encode())
 
     def _write_history(self, stats):
