@@ -32,6 +32,7 @@ PACKAGES = ["transformers", "accelerate", "datasets", "evaluate", "scikit-learn"
             "adam-atan2-pytorch", "wandb", "scipy", "yacs", "termcolor", "requests", "fire", "expecttest"]
 OFFLINE = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "YOLO_OFFLINE": "true", "WANDB_MODE": "disabled", "MPLBACKEND": "agg", "TOKENIZERS_PARALLELISM": "false"}
 MOST_SECONDS = 900
+PACKAGE = "PyPI package"
 
 
 def environment():
@@ -71,7 +72,7 @@ class Program:
 def of_packages(python, names):
     for path in sorted((HERE / "programs").glob("*.py")):
         if not names or any(name in path.stem for name in names):
-            yield Program("PyPI package", f"python bench/soak/programs/{path.name}", ROOT, [python, path])
+            yield Program(PACKAGE, f"python bench/soak/programs/{path.name}", ROOT, [python, path])
 
 
 def of_repositories(python, names, sources, scratch):
@@ -100,7 +101,9 @@ def of_repositories(python, names, sources, scratch):
 
 def run(program, log):
     """What `ebbtide dryrun` says of it, and what is wrong with that. A program that does not end is interrupted, and is at fault."""
-    words = [ROOT / "build" / "ebbtide", "dryrun", "--json", "--stop-after-steps", "3", "--", *program.words]
+    # Those of ours end by themselves.
+    stop = [] if program.origin == PACKAGE else ["--stop-after-steps", "3"]
+    words = [ROOT / "build" / "ebbtide", "dryrun", "--json", *stop, "--", *program.words]
     given = {**os.environ, **OFFLINE, **program.environment}
     with open(log, "w") as said:
         started = subprocess.Popen(words, cwd=program.folder, stdout=subprocess.PIPE, stderr=said, text=True, env=given, start_new_session=True)

@@ -75,6 +75,7 @@ def sweep(names):
                 continue
             for number, sample in enumerate(samples):
                 place = f"{label} {name} sample {number}"
+                print(place, flush=True)  # where it is, should it end here
                 try:
                     there = [moved(value, "cuda") for value in (sample.input, sample.args, sample.kwargs)]
                     expected = op(sample.input, *sample.args, **sample.kwargs)
@@ -114,11 +115,11 @@ def main():
         sweep(names)
         return 0
     python = options.environment / "bin" / "python" if options.environment else programs.environment()
-    words = [ROOT / "build" / "ebbtide", "dryrun", "-q", "--", python, "-W", "ignore", __file__, *names]
+    words = [ROOT / "build" / "ebbtide", "dryrun", "--", python, "-W", "ignore", __file__, *names]
     done = subprocess.run(words, stdout=subprocess.PIPE, text=True)
     line = next((line for line in done.stdout.splitlines() if line.startswith("RESULT")), None)
     if line is None:
-        print(done.stdout[-2000:])
+        print(f"{done.stdout[-2000:]}\nthe sweep ended early, exit code {done.returncode}")
         return 1
     counts, different = json.loads(line[6:])
     for place in different:

@@ -185,6 +185,34 @@ def test_backward_passes_before_and_within_an_update_are_no_steps():
     assert result(sys.executable, "-c", traced)[0]["steps"] == 3
 
 
+CAPTURED = """
+import torch
+model = torch.nn.Linear(64, 64, device="cuda")
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+x = torch.randn(8, 64, device="cuda")
+def step():
+    optimizer.zero_grad(set_to_none=False)
+    model(x).sum().backward()
+    optimizer.step()
+side = torch.cuda.Stream()
+with torch.cuda.stream(side):
+    step()
+torch.cuda.current_stream().wait_stream(side)
+graph = torch.cuda.CUDAGraph()
+with torch.cuda.graph(graph):
+    step()
+for _ in range(4):
+    graph.replay()
+"""
+
+
+def test_replays_of_a_captured_step_are_steps():
+    told, done = result(sys.executable, "-c", CAPTURED)
+    assert (told["exit_code"], told["steps"]) == (0, 5), done.stderr  # one before, none while it is captured
+    told, _ = result(sys.executable, "-c", STEPS.replace("    optimizer.step()", "    update()").replace("for _ in", "update = torch.compile(optimizer.step, backend='aot_eager')\nfor _ in"))
+    assert told["steps"] == 3
+
+
 NOTEBOOK = """
 import os, signal, sys, types
 hooks = []

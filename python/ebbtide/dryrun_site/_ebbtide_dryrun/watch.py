@@ -10,6 +10,7 @@ import weakref
 from . import ends, frames, timeline, values
 from .by_hand import ByHand
 from .clock import Clock
+from .graphs import Graphs
 from .owners import Owners
 from .ranks import Ranks
 
@@ -32,6 +33,7 @@ class Watch:
         self.owners = Owners(torch)
         self.values = values.Followed(assume)
         self.ranks = Ranks(torch)
+        self.graphs = Graphs(torch, self._replayed_step)
         self.reset()
 
     def reset(self):
@@ -72,6 +74,7 @@ class Watch:
         self._span_around(torch.autograd, "_engine_run_backward", "backward")
         self.owners.attach(late)
         self.ranks.attach()
+        self.graphs.attach()
 
     def _on_cuda(self):
         """The device has come up in this process."""
@@ -211,6 +214,8 @@ class Watch:
 
     def _after_step(self, optimizer, *_):
         try:
+            if self.graphs.is_captured():
+                return
             self._step_has_ended(optimizer)
         except Exception as error:
             self._fault(error)
@@ -241,6 +246,18 @@ class Watch:
         if grew or self.steps <= OWNERS_EVERY_STEP:
             self.owners.look(now, optimizer)
         self._keep_peak(now)
+
+    def _replayed_step(self):
+        try:
+            self._note_peak()
+            self.steps += 1
+            self.clock.step_has_ended()
+            now = self._count()
+            self.spans.append(("step", now, now, str(self.steps)))
+        except Exception as error:
+            self._fault(error)
+        if self.stop_after and self.steps >= self.stop_after:
+            self._stop()
 
     def _is_next_round(self, optimizer):
         """Several optimizers that each update once are one step, as in adversarial training. One that has updated and is gone belongs to a
