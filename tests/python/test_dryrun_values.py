@@ -162,7 +162,7 @@ def test_the_scaler_and_clipping_take_the_ordinary_path(tmp_path):
 
 
 def test_factorisations_succeed(tmp_path):
-    done = python(tmp_path, """
+    done, result = python(tmp_path, """
         import torch
         x = torch.nn.Linear(64, 64).cuda()(torch.rand(2048, 64).cuda())
         matrix = x.t() @ x
@@ -173,8 +173,9 @@ def test_factorisations_succeed(tmp_path):
         torch.linalg.solve(matrix, x[:64])
         top, where = x.topk(3)
         print("MADE", matrix.to(torch.int64).max().item(), where.shape)
-    """, "--json")
-    result = json.loads(done.stdout)
+        known = torch.eye(5).cuda()
+        assert torch.linalg.inv(known).sum().item() == 5 and torch.linalg.cholesky(known).sum().item() == 5
+    """)
     assert result["exit_code"] == 0, done.stderr
     assert {entry["assumed"] for entry in result["assumptions"]} == {"matrices well-conditioned (factorisations succeed)", "integer 1"}
 

@@ -16,12 +16,19 @@ const Names kReplacing = {"copy_",       "fill_",          "zero_",         "nor
                           "log_normal_", "_foreach_copy_", "_foreach_zero_"};
 
 // Their kernels are made of other operators on what they are given, as far as sizes and copies to the host go.
-const Names kTransparent = {"index",         "index_put_",
-                            "index_put",     "_index_put_impl_",
-                            "_unsafe_index", "_unsafe_index_put",
-                            "masked_select", "copy_",
-                            "_to_copy",      "clone",
-                            "item",          "_foreach_copy_"};
+const Names kTransparent = {"index",
+                            "index_put_",
+                            "index_put",
+                            "_index_put_impl_",
+                            "_unsafe_index",
+                            "_unsafe_index_put",
+                            "masked_select",
+                            "copy_",
+                            "_to_copy",
+                            "clone",
+                            "item",
+                            "_foreach_copy_",
+                            "_linalg_check_errors"};
 
 // Parts of names of operators whose work grows faster than their bytes.
 const char* const kHeavy[] = {"mm",      "matmul", "conv",  "attention", "rnn",        "lstm",

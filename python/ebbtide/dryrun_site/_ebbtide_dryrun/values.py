@@ -4,6 +4,7 @@ import os
 import sys
 
 from . import frames
+from .launches import Launches
 
 
 def observer():
@@ -29,6 +30,7 @@ class Followed:
             return
         try:
             self.values = observer().Values(self.assume)
+            Launches(sys.modules["torch"]).attach()
         except Exception as error:
             self.notes.append(f"values were not followed, what the program read is zeros: {frames.one_line(error)}")
 
