@@ -171,6 +171,7 @@ def test_factorisations_succeed(tmp_path):
         torch.linalg.cholesky(matrix)
         torch.linalg.inv(matrix)
         torch.linalg.solve(matrix, x[:64])
+        torch.linalg.eigh(matrix), torch.linalg.svd(x)
         top, where = x.topk(3)
         print("MADE", matrix.to(torch.int64).max().item(), where.shape)
         known = torch.eye(5).cuda()
