@@ -21,6 +21,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+
 import tomllib
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -30,7 +31,8 @@ PACKAGES = ["transformers", "accelerate", "datasets", "evaluate", "scikit-learn"
             "segmentation-models-pytorch", "monai", "open_clip_torch", "pytorch-metric-learning", "gpytorch", "x-transformers", "vit-pytorch",
             "denoising-diffusion-pytorch", "pytorch-optimizer", "kornia", "gymnasium", "nbconvert", "ipykernel", "tensorboard", "einops", "tyro",
             "adam-atan2-pytorch", "wandb", "scipy", "yacs", "termcolor", "requests", "fire", "expecttest"]
-OFFLINE = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "YOLO_OFFLINE": "true", "WANDB_MODE": "disabled", "MPLBACKEND": "agg", "TOKENIZERS_PARALLELISM": "false"}
+OFFLINE = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "YOLO_OFFLINE": "true", "WANDB_MODE": "disabled", "MPLBACKEND": "agg",
+           "TOKENIZERS_PARALLELISM": "false"}
 MOST_SECONDS = 900
 PACKAGE = "PyPI package"
 

@@ -209,7 +209,8 @@ for _ in range(4):
 def test_replays_of_a_captured_step_are_steps():
     told, done = result(sys.executable, "-c", CAPTURED)
     assert (told["exit_code"], told["steps"]) == (0, 5), done.stderr  # one before, none while it is captured
-    told, _ = result(sys.executable, "-c", STEPS.replace("    optimizer.step()", "    update()").replace("for _ in", "update = torch.compile(optimizer.step, backend='aot_eager')\nfor _ in"))
+    steps = STEPS.replace("    optimizer.step()", "    update()")
+    told, _ = result(sys.executable, "-c", steps.replace("for _ in", "update = torch.compile(optimizer.step, backend='aot_eager')\nfor _ in"))
     assert told["steps"] == 3
 
 

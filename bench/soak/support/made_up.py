@@ -299,7 +299,8 @@ def resnet_weights(folder):
         torch.save(getattr(models, name.partition("-")[0])().state_dict(), folder / "hub" / "checkpoints" / f"{name}.pth")
 
 
-KINDS = {maker.__name__: maker for maker in (images, pictures, super_resolution, carvana, mnist, coco, yolo, token_bins, characters, wikitext, names, enwik8, cora,
+KINDS = {maker.__name__: maker for maker in (images, pictures, super_resolution, carvana, mnist, coco, yolo, token_bins, characters, wikitext, names, enwik8,
+                                             cora,
                                              planetoid, mutag, proteins, c4, texts, bert, llama, t5, vit, resnet_weights)}
 
 

@@ -20,7 +20,6 @@ from ..step.profile import profile, sized
 from .capture import Form, autocast_now, autocast_of, capture_joint, device_of_all
 from .job import MOST_PLANS, Job
 
-
 _jobs: weakref.WeakValueDictionary[int, Job] = weakref.WeakValueDictionary()  # id of the options' object -> Job. Each call of torch.compile has its own.
 
 
