@@ -220,13 +220,12 @@ std::optional<sim::Schedule> FrugalDecisions(const Problem& problem, Bytes floor
   if (problem.workload->ops() > kMostOpsToReach || problem.limits.may_swap) return std::nullopt;
   const Units units = FindUnits(problem);
   std::optional<std::vector<RunAgain>> best;
-  Bytes low = floor, high = known;
-  std::int64_t work = kFrugalWork;
-  while (high - low > high / 100 && work > 0 && !IsLate(problem)) {
-    const Bytes middle = low + (high - low) / 2;
-    std::optional<std::vector<RunAgain>> runs = FrugalRuns(problem, units, middle, work);
-    if (runs) best = std::move(runs);
-    (runs ? high : low) = middle;
+  // A larger budget is not always easier: the smallest that works is taken, and those above it are not looked at.
+  for (const double above : {1.03, 1.06, 1.1, 1.2, 1.4, 1.8}) {
+    const auto budget = static_cast<Bytes>(above * static_cast<double>(floor));
+    if (best || budget >= known || IsLate(problem)) break;
+    std::int64_t work = kFrugalWork / 3;
+    best = FrugalRuns(problem, units, budget, work);
   }
   if (!best) return std::nullopt;
   Retention retention(problem, units);
