@@ -6,6 +6,8 @@
 
 #include "alloc/make.h"
 #include "fuzz/require.h"
+#include "trace/held.h"
+#include "trace/oom_text.h"
 #include "trace/replay.h"
 
 namespace {
@@ -33,6 +35,12 @@ void RunThroughAll(const trace::Trace& trace) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
+  for (const trace::OomText& text_of : trace::FindOomTexts(text)) Require(text_of.requested >= 0, "sizes are counted");
+  if (const auto held = trace::ReadHeldMemory(text, "fuzz")) {
+    Require(held->fragmentation() >= 0, "what is held is reserved");
+  } else {
+    RequireOneLine(held.error().message);
+  }
   const std::size_t half = text.find('\0') == text.npos ? text.size() : text.find('\0');
   const auto trace = data[0] % 3 == 0 ? trace::ParseOwnTrace(text, "fuzz")
                      : data[0] % 3 == 1

@@ -11,6 +11,7 @@
 
 #include "job_call.h"
 #include "jobs/estimate.h"
+#include "jobs/explain.h"
 #include "jobs/fit.h"
 #include "jobs/inspect.h"
 #include "jobs/pack.h"
@@ -151,6 +152,12 @@ jobs::ReplayResult Replay(const std::string& trace, const std::string& allocator
                 [&](const jobs::JobContext& context) { return jobs::Replay(request, context); });
 }
 
+jobs::ExplainResult Explain(const std::string& file, std::int64_t device, std::size_t largest) {
+  const jobs::ExplainRequest request{.path = file, .device = device, .largest = largest};
+  return RunJob({.progress = nb::none()},
+                [&](const jobs::JobContext& context) { return jobs::Explain(request, context); });
+}
+
 jobs::PackResult Pack(const std::string& instance, const nb::object& capacity, Bytes alignment,
                       std::int64_t evaluations, double time_limit, const nb::object& progress, std::uint64_t seed) {
   const jobs::PackRequest request{.path = instance,
@@ -204,6 +211,8 @@ void AddJobs(nb::module_& module) {
   module.def("replay", &Replay, "trace"_a, nb::kw_only(), "allocator"_a = "pytorch", "alloc_conf"_a = "",
              "gpu"_a = nb::none(), "capacity"_a = nb::none(), "device"_a = -1, "keep_going"_a = false,
              "An allocation trace through an allocator model.");
+  module.def("explain", &Explain, "file"_a, nb::kw_only(), "device"_a = -1, "largest"_a = 10,
+             "Why a training ran out of memory, from a snapshot or a log. Nothing in the file is executed.");
   module.def("pack", &Pack, "instance"_a, nb::kw_only(), "capacity"_a = nb::none(), "alignment"_a = 1,
              "evaluations"_a = jobs::PackRequest{}.evaluations, "time_limit"_a = 0.0, "progress"_a = nb::none(),
              "seed"_a = 0, "Addresses for items whose sizes and lives are known.");
