@@ -257,7 +257,8 @@ jobs::ModelRequest RequestOf(const ModelFlags& flags, std::vector<std::string> o
                              .given = {},
                              .other_batches = std::move(other_batches),
                              .graph = {},
-                             .other_graphs = {}};
+                             .other_graphs = {},
+                             .layout = flags.layout};
   for (const CLI::Option* flag : flags.choices) {
     if (flag->count() > 0) request.given.insert(flag->get_name());
   }

@@ -38,6 +38,7 @@ struct ModelFlags {
   std::string model;
   model::ModelOptions options;
   std::string checkpoint;                   // as given; options.checkpoint is what it means
+  parallel::Layout layout;                  // of verbs that take ranks; else one GPU
   std::vector<const CLI::Option*> choices;  // all that fill in `options`
 };
 

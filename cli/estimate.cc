@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "cli/command_context.h"
+#include "cli/layout_flags.h"
 #include "cli/output.h"
 #include "cli/training_flags.h"
 #include "cli/verb.h"
@@ -64,6 +65,7 @@ Verb AddEstimate(CLI::App& program) {
   CLI::App* app = program.add_subcommand("estimate", "Tell the GPU memory of a training before it runs");
   const auto flags = std::make_shared<EstimateFlags>();
   AddCudaModelFlags(*app, flags->model);
+  AddLayoutFlags(*app, flags->model.layout);
   app->add_option("--gpu", flags->gpu, "A name that `ebbtide gpus` lists, or a profile of your own (default a100-40gb)")
       ->type_name("NAME|FILE");
   AddTrainingFlags(*app, flags->training);

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "cli/command_context.h"
+#include "cli/layout_flags.h"
 #include "cli/output.h"
 #include "cli/training_flags.h"
 #include "cli/verb.h"
@@ -44,6 +45,7 @@ Verb AddFit(CLI::App& program) {
   CLI::App* app = program.add_subcommand("fit", "Tell the largest batch of a training on each GPU");
   const auto flags = std::make_shared<FitFlags>();
   AddCudaModelFlags(*app, flags->model);
+  AddLayoutFlags(*app, flags->model.layout);
   app->add_option("--gpu", flags->gpus, "May be given several times (default: all that `ebbtide gpus` lists)")
       ->type_name("NAME|FILE")
       ->expected(1)

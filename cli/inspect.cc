@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "cli/command_context.h"
+#include "cli/layout_flags.h"
 #include "cli/output.h"
 #include "cli/verb.h"
 #include "graph/json.h"
@@ -60,6 +61,7 @@ Verb AddInspect(CLI::App& program) {
   CLI::App* app = program.add_subcommand("inspect", "Show what a training step of a model computes, saves and holds");
   const auto flags = std::make_shared<InspectFlags>();
   AddModelFlags(*app, flags->model);
+  AddLayoutFlags(*app, flags->model.layout);
   AddOutputFlags(*app, flags->output);
   app->add_option("--graph-out", flags->graph_out,
                   "Also write the graph itself, a MODEL in its own right: .json or .json.gz")

@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "cli/command_context.h"
+#include "cli/layout_flags.h"
 #include "cli/output.h"
 #include "cli/plan_flags.h"
 #include "cli/training_flags.h"
@@ -74,6 +75,7 @@ Verb AddPlan(CLI::App& program) {
       program.add_subcommand("plan", "Place every storage of a training: keep, swap or recompute, within a budget");
   const auto flags = std::make_shared<Flags>();
   AddCudaModelFlags(*app, flags->model);
+  AddLayoutFlags(*app, flags->model.layout);
   AddPlanFlags(*app, flags->plan);
   app->add_option("--policy", flags->policy,
                   fmt::format("Who decides: {} (default home)", fmt::join(jobs::PolicyNames(), ", ")))

@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "cli/command_context.h"
+#include "cli/layout_flags.h"
 #include "cli/output.h"
 #include "cli/plan_flags.h"
 #include "cli/training_flags.h"
@@ -64,6 +65,7 @@ Verb AddSimulate(CLI::App& program) {
   CLI::App* app = program.add_subcommand("simulate", "Check a plan and run it in the simulator");
   const auto flags = std::make_shared<Flags>();
   AddCudaModelFlags(*app, flags->model);
+  AddLayoutFlags(*app, flags->model.layout);
   app->add_option("--plan", flags->file, "What `ebbtide plan -o` wrote")->type_name("FILE");
   AddGpuFlags(*app, flags->plan);
   flags->gpu = app->get_option("--gpu");

@@ -85,6 +85,10 @@ Result<EstimateResult> Estimate(const EstimateRequest& request, const JobContext
   out.lacks = out.estimate.fits ? 0 : LackOf(out.estimate);
   out.not_counted = estimate::NotCounted(*out.graph);
   out.notes = NotesOn(*out.graph);
+  out.layout = model.layout;
+  if (!out.layout.IsPlain()) {
+    out.not_counted.push_back("NCCL's own buffers, which lie outside PyTorch's allocator");
+  }
   if (!out.estimate.fits) {
     EBB_ASSIGN_OR_RETURN(const std::optional<LargestBatches> largest, LargestBatchesOf(model, out.options, context));
     if (largest) {

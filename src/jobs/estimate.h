@@ -59,6 +59,7 @@ struct EstimateResult {
   std::optional<estimate::Estimate> worst_routing;
   std::vector<std::string> not_counted;  // what no rule is there for: "scratch of aten::sort"
   std::vector<std::string> notes;        // what the figures do not cover
+  parallel::Layout layout;               // of several GPUs: all figures are those of each rank
 };
 
 Result<EstimateResult> Estimate(const EstimateRequest& request, const JobContext& context);

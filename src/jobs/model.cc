@@ -11,6 +11,7 @@
 #include "model/script.h"
 #include "model/source.h"
 #include "model/update_rules.h"
+#include "parallel/rank.h"
 
 namespace ebbtide::jobs {
 namespace {
@@ -192,11 +193,19 @@ Result<TrainingGraph> MakeGraph(const ModelRequest& request, const JobContext& c
 }  // namespace
 
 Result<std::shared_ptr<const TrainingGraph>> LoadModel(const ModelRequest& request, const JobContext& context) {
-  if (request.graph) {
+  if (request.graph && request.layout.IsPlain()) {
     EBB_RETURN_IF_ERROR(CheckRequest(request));
     return request.graph;
   }
-  EBB_ASSIGN_OR_RETURN(TrainingGraph graph, MakeGraph(request, context));
+  EBB_RETURN_IF_ERROR(parallel::CheckLayout(request.layout));
+  TrainingGraph graph;
+  if (request.graph) {
+    EBB_RETURN_IF_ERROR(CheckRequest(request));
+    graph = *request.graph;
+  } else {
+    EBB_ASSIGN_OR_RETURN(graph, MakeGraph(request, context));
+  }
+  EBB_ASSIGN_OR_RETURN(graph, parallel::RankGraph(std::move(graph), request.layout));
   return std::make_shared<const TrainingGraph>(std::move(graph));
 }
 
@@ -241,12 +250,13 @@ Result<TrainingGraph> AnyBatchModel::At(std::int64_t batch) const {
   if (captured_) {
     auto graph = captured_->At(batch);
     if (!graph) return Within(request_.model, graph.error());
-    return graph;
+    return parallel::RankGraph(*std::move(graph), request_.layout);
   }
   ModelRequest of_batch = request_;
   of_batch.options.batch_size = batch;
   of_batch.options.accumulate = passes();
-  return MakeGraph(of_batch, context_);
+  EBB_ASSIGN_OR_RETURN(TrainingGraph graph, MakeGraph(of_batch, context_));
+  return parallel::RankGraph(std::move(graph), request_.layout);
 }
 
 std::int64_t AnyBatchModel::passes() const { return std::min(request_.options.accumulate, kMostPasses); }

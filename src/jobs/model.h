@@ -11,6 +11,7 @@
 #include "jobs/context.h"
 #include "model/model.h"
 #include "model/rebatch.h"
+#include "parallel/layout.h"
 
 namespace ebbtide::jobs {
 
@@ -23,6 +24,8 @@ struct ModelRequest {
   std::vector<std::string> other_batches;      // with a graph file: captures of the same step at other batches
   std::shared_ptr<const TrainingGraph> graph;  // in place of a file: a graph that is in memory already
   std::vector<std::shared_ptr<const TrainingGraph>> other_graphs;  // in place of `other_batches`, beside `graph`
+
+  parallel::Layout layout;  // of several GPUs: the graph is then that of one rank
 
   bool Gave(const std::string& flag) const { return given.contains(flag); }
   bool HasOthers() const { return !other_batches.empty() || !other_graphs.empty(); }

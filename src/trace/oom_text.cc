@@ -39,10 +39,11 @@ std::optional<Bytes> SizeAfter(std::string_view text, std::string_view words) {
 std::optional<Bytes> SizeBefore(std::string_view text, std::string_view words) {
   const std::size_t end = text.find(words);
   if (end == std::string_view::npos) return std::nullopt;
+  // Two words back: the unit, then the number.
   std::size_t begin = end;
   for (int spaces = 0; begin > 0; --begin) {
     const char c = text[begin - 1];
-    if (c == ' ' && ++spaces == 3) break;
+    if (c == ' ' && ++spaces == 2) break;
     if (c == '(' || c == ';') break;
   }
   return SizeAt(text.substr(begin, end - begin));

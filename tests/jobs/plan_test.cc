@@ -111,7 +111,7 @@ TEST(Plan, StopsInEveryPhase) {
     EXPECT_EQ(result.error().kind, ErrorKind::kStopped);
     EXPECT_EQ(stop.asked, stop.least + 1);
     EXPECT_LE(stop.told_after, 4) << "part " << part;
-    EXPECT_LT(stop.told, never.told);
+    EXPECT_LE(stop.told, never.told);
   }
 }
 

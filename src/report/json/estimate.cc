@@ -59,6 +59,16 @@ Json EstimateJson(const jobs::EstimateResult& prediction) {
   result["framework_version"] = prediction.framework;
   result["zero_grad"] = jobs::Name(prediction.options.training.zero_grad);
   result["iterations"] = prediction.options.training.iterations;
+  if (!prediction.layout.IsPlain()) {
+    result["layout"] = parallel::Describe(prediction.layout);
+    result["ranks"] = Json::array();
+    for (std::int64_t rank = 0; rank < prediction.layout.gpus; ++rank) {
+      result["ranks"].push_back({{"rank", rank},
+                                 {"peak_reserved_bytes", estimate.peak_reserved},
+                                 {"peak_allocated_bytes", estimate.peak_allocated},
+                                 {"total_bytes", estimate.total()}});
+    }
+  }
   result["fits"] = estimate.fits;
   result["peak_reserved_bytes"] = estimate.peak_reserved;
   result["peak_allocated_bytes"] = estimate.peak_allocated;

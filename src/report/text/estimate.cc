@@ -57,6 +57,7 @@ std::string Title(const jobs::EstimateResult& prediction, const Terminal& termin
            : framework == Framework::kTensorflow ? "TensorFlow on "
                                                  : "PyTorch " + VersionOf(prediction.framework) + "on ";
   notes += Printable(prediction.options.gpu.name);
+  if (!prediction.layout.IsPlain()) notes += ", one rank of " + parallel::Describe(prediction.layout);
   const std::string name =
       Shorten(Printable(prediction.model), std::max(10, terminal.width - Columns(notes) - 2), terminal.unicode);
   return Paint(Style::kBold, name, terminal) + "  " + Paint(Style::kDim, notes, terminal) + "\n\n";

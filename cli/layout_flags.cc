@@ -1,0 +1,61 @@
+// Flags of ranks.
+#include "cli/layout_flags.h"
+
+#include <memory>
+#include <string>
+
+#include "cli/common_flags.h"
+
+namespace ebbtide::cli {
+namespace {
+
+using parallel::DataParallel;
+
+// A flag may be bare: CLI11 then hands over "true".
+void ParseFsdp(const std::string& text, DataParallel& data) {
+  if (text == "true" || text == "2") {
+    data = DataParallel::kFsdp2;
+  } else if (text == "1") {
+    data = DataParallel::kFsdp1;
+  } else {
+    throw CLI::ValidationError("--fsdp", "expected 1 or 2, the version of torch's FSDP, found " + text);
+  }
+}
+
+void ParseZero(const std::string& text, DataParallel& data) {
+  if (text == "1") {
+    data = DataParallel::kZero1;
+  } else if (text == "2") {
+    data = DataParallel::kZero2;
+  } else if (text == "3") {
+    data = DataParallel::kZero3;
+  } else {
+    throw CLI::ValidationError("--zero", "expected a stage, 1, 2 or 3, found " + text);
+  }
+}
+
+}  // namespace
+
+void AddLayoutFlags(CLI::App& verb, parallel::Layout& layout) {
+  verb.option_defaults()->group("Ranks");
+  const auto number = [&](const char* flag, std::int64_t& value, const char* help) {
+    verb.add_option(flag, value, help)->type_name("N")->check(Check(CheckPositive));
+  };
+  number("--gpus", layout.gpus, "GPUs that train together; figures are those of one rank (default 1)");
+  verb.add_flag_callback(
+          "--ddp", [&layout] { layout.data = DataParallel::kDdp; },
+          "DistributedDataParallel: the whole model on every GPU")
+      ->disable_flag_override();
+  const auto version = std::make_shared<std::string>();
+  verb.add_flag("--fsdp", *version, "Fully sharded, as torch's fully_shard (=1: as its FullyShardedDataParallel)")
+      ->each([&layout, version](const std::string& text) { ParseFsdp(text, layout.data); });
+  verb.add_option_function<std::string>(
+          "--zero", [&layout](const std::string& text) { ParseZero(text, layout.data); },
+          "Sharded as DeepSpeed's ZeRO of that stage: 1, 2 or 3")
+      ->type_name("STAGE");
+  number("--tp", layout.tp, "Ranks that share every matrix (tensor parallel)");
+  number("--pp", layout.pp, "Stages, one behind the other (pipeline parallel)");
+  number("--cp", layout.cp, "Ranks that share a sequence (context parallel)");
+}
+
+}  // namespace ebbtide::cli

@@ -1,0 +1,56 @@
+// Names of layouts, and which make sense.
+#include "parallel/layout.h"
+
+namespace ebbtide::parallel {
+namespace {
+
+const char* NameOf(DataParallel data) {
+  switch (data) {
+    case DataParallel::kNone: return "";
+    case DataParallel::kDdp: return "ddp";
+    case DataParallel::kFsdp1: return "fsdp1";
+    case DataParallel::kFsdp2: return "fsdp2";
+    case DataParallel::kZero1: return "zero 1";
+    case DataParallel::kZero2: return "zero 2";
+    case DataParallel::kZero3: return "zero 3";
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string Describe(const Layout& layout) {
+  std::string axes;
+  const auto add = [&](const std::string& axis) { axes += (axes.empty() ? "" : ", ") + axis; };
+  if (layout.data != DataParallel::kNone) add(fmt::format("{} over {}", NameOf(layout.data), layout.data_ranks()));
+  if (layout.tp > 1) add(fmt::format("tp {}", layout.tp));
+  if (layout.pp > 1) add(fmt::format("pp {}", layout.pp));
+  if (layout.cp > 1) add(fmt::format("cp {}", layout.cp));
+  return fmt::format("{} GPUs: {}", layout.gpus, axes);
+}
+
+Status CheckLayout(const Layout& layout) {
+  if (layout.gpus < 1) return Fail("--gpus {}: expected at least 1", layout.gpus);
+  for (const auto& [flag, ranks] : {std::pair("--tp", layout.tp), {"--pp", layout.pp}, {"--cp", layout.cp}}) {
+    if (ranks < 1 || ranks > layout.gpus) {
+      return Fail("{} {}: expected a number from 1 to --gpus, {}", flag, ranks, layout.gpus);
+    }
+  }
+  const std::int64_t model_ranks = layout.tp * layout.pp * layout.cp;
+  if (layout.gpus % model_ranks != 0) {
+    return Fail("--gpus {}: expected a multiple of --tp times --pp times --cp, {}", layout.gpus, model_ranks);
+  }
+  if (layout.data_ranks() > 1 && layout.data == DataParallel::kNone) {
+    return Fail("--gpus {}: expected --ddp, --fsdp or --zero: {} ranks would train models of their own", layout.gpus,
+                layout.data_ranks());
+  }
+  if (layout.IsPlain() && layout.data != DataParallel::kNone) {
+    return Fail("--{}: expected --gpus with at least 2",
+                layout.data == DataParallel::kDdp                                            ? "ddp"
+                : layout.data == DataParallel::kFsdp1 || layout.data == DataParallel::kFsdp2 ? "fsdp"
+                                                                                             : "zero");
+  }
+  return {};
+}
+
+}  // namespace ebbtide::parallel

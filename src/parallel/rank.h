@@ -1,0 +1,22 @@
+// A step as one rank of several runs it   ◀ start reading here
+//
+// The graph of a whole model becomes that of a rank: parameters, gradients and state are what lies on this GPU,
+// collectives are ops with buffers of their own. What comes out is a TrainingGraph like any other.
+#pragma once
+
+#include "base/result.h"
+#include "graph/graph.h"
+#include "parallel/layout.h"
+
+namespace ebbtide::parallel {
+
+// The graph passes Check, and so does what is returned. Its batch is that of one rank. All ranks of a layout without
+// stages take the same; where shards cannot be equal it is the rank with the larger ones.
+Result<TrainingGraph> RankGraph(TrainingGraph graph, const Layout& layout);
+
+// How each does it; RankGraph chooses.
+TrainingGraph WithDdp(const TrainingGraph& graph, const Layout& layout);
+TrainingGraph WithFsdp(const TrainingGraph& graph, const Layout& layout);
+TrainingGraph WithZero(const TrainingGraph& graph, const Layout& layout);
+
+}  // namespace ebbtide::parallel

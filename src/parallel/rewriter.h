@@ -1,0 +1,47 @@
+// A graph made from another: ops are copied one by one, with tensors exchanged and further ops between them.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace ebbtide::parallel {
+
+class Rewriter {
+ public:
+  // `from` must outlive the rewriter. Its storages and tensors keep their numbers until Take.
+  explicit Rewriter(const TrainingGraph& from);
+
+  const TrainingGraph& from() const { return from_; }
+  TrainingGraph& graph() { return out_; }
+
+  StorageId NewStorage(Bytes bytes, StorageKind kind, std::string name);
+  // All of a storage as one axis.
+  TensorId FlatTensor(StorageId storage, DType dtype);
+  // The same view on another storage.
+  TensorId Rebase(TensorId tensor, StorageId storage);
+
+  // The op that comes next.
+  OpId next() const { return OpId(out_.ops.size()); }
+  // An op that no model has: "all_gather_into_tensor". Bytes moved between ranks are its attribute.
+  OpId Emit(std::string kind, Phase phase, std::string layer, std::vector<TensorId> inputs,
+            std::vector<TensorId> outputs, Bytes moved = 0, std::vector<TensorId> mutated = {});
+  // The op of the old graph, every tensor of it exchanged.
+  OpId Copy(OpId old, const std::function<TensorId(TensorId)>& exchanged);
+
+  // The old graph's releases, by the ops' new places; storages and tensors that no op touches are left out, unless
+  // they are inputs or the graph's outputs.
+  TrainingGraph Take() &&;
+
+ private:
+  const TrainingGraph& from_;
+  TrainingGraph out_;
+  std::vector<OpId> moved_;  // by old op: its new place
+};
+
+// The bytes that a collective of Emit moves; 0 of other ops.
+Bytes MovedBytes(const Op& op);
+
+}  // namespace ebbtide::parallel

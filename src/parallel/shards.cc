@@ -1,0 +1,67 @@
+// Divides what the optimizer works on.
+#include "parallel/shards.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace ebbtide::parallel {
+namespace {
+
+Dims Contiguous(const Dims& shape) {
+  Dims stride(shape.size(), 1);
+  for (std::size_t i = shape.size(); i-- > 1;) stride[i - 1] = stride[i] * std::max<std::int64_t>(shape[i], 1);
+  return stride;
+}
+
+Bytes BytesOf(const Tensor& tensor) {
+  std::int64_t elements = 1;
+  for (const std::int64_t dim : tensor.shape) elements *= dim;
+  return elements * ItemSize(tensor.dtype);
+}
+
+}  // namespace
+
+Dims ShardOf(const Dims& shape, std::int64_t ranks) {
+  Dims shard = shape;
+  const bool is_number = std::all_of(shape.begin(), shape.end(), [](std::int64_t dim) { return dim == 1; });
+  if (!shard.empty() && !is_number) shard[0] = (shard[0] + ranks - 1) / ranks;
+  return shard;
+}
+
+void ShardUpdate(Rewriter& rewriter, std::int64_t ranks) {
+  const TrainingGraph& from = rewriter.from();
+  TrainingGraph& out = rewriter.graph();
+  std::set<TensorId> in_update;
+  for (const Op& op : from.ops) {
+    if (op.phase != Phase::kUpdate) continue;
+    in_update.insert(op.inputs.begin(), op.inputs.end());
+    in_update.insert(op.outputs.begin(), op.outputs.end());
+  }
+  std::map<StorageId, Bytes> sharded;
+  const auto shard = [&](TensorId id) {
+    Tensor& tensor = out.tensors[id.index()];
+    tensor.shape = ShardOf(tensor.shape, ranks);
+    tensor.stride = Contiguous(tensor.shape);
+    tensor.offset = 0;
+    Bytes& bytes = sharded[tensor.storage];
+    bytes = std::max(bytes, BytesOf(tensor));
+  };
+  // Parameters that nothing updates are sharded too: what is frozen is gathered like the rest. The first tensor of a
+  // parameter is the parameter itself; views of it are of the gathered one.
+  std::set<StorageId> seen;
+  for (std::size_t i = 0; i < from.tensors.size(); ++i) {
+    const StorageId storage = from.tensors[i].storage;
+    if (from.storage(storage).kind != StorageKind::kParameter) continue;
+    if (seen.insert(storage).second || in_update.contains(TensorId(i))) shard(TensorId(i));
+  }
+  for (const TensorId id : in_update) {
+    const StorageKind kind = from.storage_of(id).kind;
+    if (kind == StorageKind::kOptimizerState || kind == StorageKind::kTemporary || kind == StorageKind::kActivation) {
+      shard(id);
+    }
+  }
+  for (const auto& [storage, bytes] : sharded) out.storages[storage.index()].bytes = bytes;
+}
+
+}  // namespace ebbtide::parallel

@@ -1,0 +1,16 @@
+// What a rank holds of what is divided along the first axis.
+#pragma once
+
+#include "graph/graph.h"
+#include "parallel/rewriter.h"
+
+namespace ebbtide::parallel {
+
+// The first axis in `ranks` parts, the larger ones: torch pads the others to them. Tensors of no axis stay whole.
+Dims ShardOf(const Dims& shape, std::int64_t ranks);
+
+// Every tensor that updates alone touch, and parameters as updates see them, become shards; so do their storages.
+// Gradients are left as they are: they have a whole form too.
+void ShardUpdate(Rewriter& graph, std::int64_t ranks);
+
+}  // namespace ebbtide::parallel

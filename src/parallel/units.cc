@@ -1,0 +1,82 @@
+// Finds the blocks by the numbers in their names, and their uses by going through the ops once.
+#include "parallel/units.h"
+
+#include <algorithm>
+#include <cctype>
+#include <unordered_map>
+
+namespace ebbtide::parallel {
+namespace {
+
+bool IsNumber(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
+}
+
+void Extend(OpId& begin, OpId& end, OpId op) {
+  if (!begin.valid() || begin == end) begin = op;
+  end = OpId(op.index() + 1);
+}
+
+}  // namespace
+
+std::string BlockOf(const std::string& path) {
+  for (std::size_t from = 0; from < path.size();) {
+    const std::size_t dot = std::min(path.find('.', from), path.size());
+    if (IsNumber(std::string_view(path).substr(from, dot - from)) && from > 0) return path.substr(0, dot);
+    from = dot + 1;
+  }
+  return "";
+}
+
+Units FindUnits(const TrainingGraph& graph) {
+  Units out;
+  std::unordered_map<std::string, std::size_t> by_name;
+  const auto unit_named = [&](const std::string& name) {
+    const auto [found, is_new] = by_name.try_emplace(name, out.units.size());
+    if (is_new) out.units.emplace_back().name = name;
+    return found->second;
+  };
+  std::unordered_map<std::string, StorageId> parameters;
+  for (std::size_t i = 0; i < graph.storages.size(); ++i) {
+    const Storage& storage = graph.storages[i];
+    if (storage.kind != StorageKind::kParameter) continue;
+    const std::size_t unit = unit_named(BlockOf(storage.name));
+    out.units[unit].parameters.push_back(StorageId(i));
+    out.unit_of.emplace(StorageId(i), unit);
+    parameters.emplace(storage.name, StorageId(i));
+  }
+  for (std::size_t i = 0; i < graph.storages.size(); ++i) {
+    const Storage& storage = graph.storages[i];
+    if (storage.kind != StorageKind::kGradient || !storage.name.ends_with(".grad")) continue;
+    const auto found = parameters.find(storage.name.substr(0, storage.name.size() - 5));
+    if (found == parameters.end()) continue;
+    out.gradient_of.emplace(found->second, StorageId(i));
+    out.units[out.unit_of.at(found->second)].trained = true;
+  }
+  for (std::size_t i = 0; i < graph.ops.size(); ++i) {
+    const Op& op = graph.ops[i];
+    if (op.phase == Phase::kUpdate) continue;
+    const auto touch = [&](Unit& unit) {
+      const bool forward = op.phase == Phase::kForward;
+      Extend(forward ? unit.forward_begin : unit.backward_begin, forward ? unit.forward_end : unit.backward_end,
+             OpId(i));
+    };
+    const std::string block = BlockOf(op.layer + ".");
+    if (const auto found = by_name.find(block); found != by_name.end() && !block.empty()) {
+      touch(out.units[found->second]);
+    }
+    for (const TensorId id : op.inputs) {
+      if (const auto found = out.unit_of.find(graph.tensor(id).storage); found != out.unit_of.end()) {
+        touch(out.units[found->second]);
+      }
+    }
+  }
+  for (Unit& unit : out.units) {
+    for (OpId* id : {&unit.forward_begin, &unit.forward_end, &unit.backward_begin, &unit.backward_end}) {
+      if (!id->valid()) *id = OpId(0);
+    }
+  }
+  return out;
+}
+
+}  // namespace ebbtide::parallel
