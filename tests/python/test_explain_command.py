@@ -48,7 +48,7 @@ def test_the_text_of_an_error(tmp_path):
     assert result["line"] == "/home/u/train.py:20"
     assert "other processes" in result["remedies"][0]  # they hold more than was missing
     assert any("expandable_segments" in text for text in result["remedies"])
-    assert any("line 8 of the log" in text for text in result["notes"])
+    assert any("line 9 of the log" in text for text in result["notes"])
 
 
 def test_the_text_of_old_versions(tmp_path):
@@ -141,31 +141,37 @@ def test_a_leak_is_found_with_its_line(snapshot_of):
 def test_without_a_failure_it_is_the_peak(snapshot_of):
     result = result_of("explain", snapshot_of(too_much=1))
     assert not result["oom"] and any("most was allocated" in note for note in result["notes"])
-    # In the middle of a step: what four blocks keep for backward, at least their outputs.
-    assert result["held"]["activation"] >= 4 * 2048 * 1024 * 4
+    # In the middle of a step: what blocks keep for backward, at least two of their outputs.
+    assert result["held"]["activation"] >= 2 * 2048 * 1024 * 4
     assert any(holder["line"].endswith("train.py:11") and holder["category"] == "activation" for holder in result["largest"])
 
 
 def test_expandable_segments_are_proposed_where_they_help(tmp_path):
     """Two pieces of 40 MiB are free, each beside one in use, and 60 MiB are asked for: only pages can be joined."""
     base = 1 << 40
-    entries, blocks = [], []
+    entries = []
 
     def entry(action, address, size):
         entries.append({"action": action, "addr": address, "size": size, "stream": 0, "frames": [], "time_us": len(entries)})
+
+    def give_back(address, size):
+        entry("free_requested", address, size)
+        entry("free_completed", address, size)
 
     segments = []
     for i in range(2):
         address = base + i * (1 << 30)
         entry("segment_alloc", address, 80 * MIB)
         entry("alloc", address, 80 * MIB)
-        entry("free_requested", address, 80 * MIB)
-        entry("free_completed", address, 80 * MIB)
+        give_back(address, 80 * MIB)
         entry("alloc", address, 40 * MIB)
+        entry("alloc", address + 40 * MIB, 40 * MIB)
         blocks = [{"size": 40 * MIB, "requested_size": 40 * MIB, "state": "active_allocated", "frames": []},
                   {"size": 40 * MIB, "requested_size": 0, "state": "inactive", "frames": []}]
         segments.append({"device": 0, "address": address, "total_size": 80 * MIB, "stream": 0, "segment_type": "large",
                          "is_expandable": False, "blocks": blocks})
+    for segment in segments:
+        give_back(segment["address"] + 40 * MIB, 40 * MIB)
     entries.append({"action": "oom", "device_free": 10 * MIB, "size": 60 * MIB, "stream": 0, "frames": []})
     path = tmp_path / "s.pickle"
     path.write_bytes(pickle.dumps({"segments": segments, "device_traces": [entries]}))
@@ -180,7 +186,7 @@ def test_the_page(tmp_path):
     (tmp_path / "log.txt").write_text(LOG)
     done = run("explain", tmp_path / "log.txt", "-o", tmp_path / "page.html")
     assert done.returncode == 0
-    assert "15.50 GiB" in rendered(tmp_path / "page.html")
+    assert "15.50 GiB" in rendered(tmp_path / "page.html", "", tmp_path)
 
 
 def test_from_python(tmp_path):
