@@ -170,8 +170,10 @@ def test_other_optimizers_are_traced_for_their_memory(make, states):
     changed = {n for op in captured.graph["ops"] if op["phase"] == "update" for n in op.get("mutated", ())}
     storages = {captured.graph["tensors"][n]["storage"] for n in changed}
     assert sum(captured.graph["storages"][s]["kind"] == "parameter" for s in storages) == 6  # all but `unused`
-    with pytest.raises(CaptureError, match="supported: SGD"):
-        ebbtide.step(model, nn.functional.cross_entropy, make(model.parameters()), batch, budget="1GiB")
+    # A step that really trains leaves what no description is there for to PyTorch, and says so.
+    with pytest.warns(UserWarning, match="runs behind each step"):
+        step = ebbtide.step(model, nn.functional.cross_entropy, make(model.parameters()), batch, budget="1GiB", measure=False)
+    step.close()
 
 
 def test_what_a_traced_optimizer_reads_is_assumed_and_said():

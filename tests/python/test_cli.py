@@ -273,7 +273,7 @@ def test_names_in_a_file_cannot_disturb_the_terminal(tmp_path):
 
 
 @pytest.mark.parametrize("words, parts", [
-    ([], ["ebbtide: expected a verb", "models, gpus, inspect"]),
+    ([], ["ebbtide: expected a verb", "models, gpus, cache, inspect"]),
     (["inspct"], ["ebbtide: ", "inspct", "did you mean inspect?"]),
     (["--json"], ["ebbtide: ", "--json"]),
     (["--json", "models"], ["ebbtide models: --json: expected behind the verb"]),
@@ -306,15 +306,15 @@ def test_names_in_a_file_cannot_disturb_the_terminal(tmp_path):
     (["inspect", "resnet18", "--threads", "0"], ["--threads: expected a whole number from 1", "found 0"]),
     (["inspect", "resnet18", "--seed", "-1"], ["--seed: expected a whole number from 0", "found -1"]),
     (["inspect", "resnet18", "--json=5"], ["--json: expected no value"]),
-    (["inspect", "resnet18", "-o", "result.csv"], ["-o result.csv: expected", ".json or .txt"]),
+    (["inspect", "resnet18", "-o", "result.csv"], ["-o result.csv: expected", ".json, .txt or .html"]),
     (["inspect", "resnet18", "--graph-out", "graph.txt"], ["--graph-out graph.txt: expected", ".json or .json.gz"]),
     (["inspect", "resnet18", "-o", "no/such/folder/r.json"], ["no/such/folder/r.json: "]),
     (["inspect", "no-such-file.json"], ["ebbtide inspect: no-such-file.json: "]),
     (["inspect", "./model.bin"], ["ebbtide inspect: ./model.bin: expected a file that ends in "]),
     (["inspect", "bad\nname\x1b[31m"], ["ebbtide inspect: bad?name?[31m: "]),
     (["capture"], ["ebbtide capture: expected a SCRIPT.py:function"]),
-    (["capture", "train.py", "-o", "s.json"], ["ebbtide capture: train.py: expected a SCRIPT.py:function"]),
-    (["capture", "train.py:", "-o", "s.json"], ["ebbtide capture: train.py:: expected a SCRIPT.py:function"]),
+    (["capture", "train.py", "-o", "s.json"], ["ebbtide capture: train.py: no such file"]),
+    (["capture", "train.py:", "-o", "s.json"], ["ebbtide capture: train.py: no such file"]),
     (["capture", "train.py:f"], ["ebbtide capture: expected -o FILE"]),
     (["capture", "train.py:f", "-o", "s.txt"], ["ebbtide capture: -o s.txt: expected", ".json or .json.gz"]),
     (["capture", "train.py:f", "-o", "s.json", "--assume-elementwise"], ["--assume-elementwise: not a flag of capture"]),

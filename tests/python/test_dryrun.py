@@ -85,7 +85,7 @@ def test_with_json_the_program_s_output_goes_to_standard_error():
     "words, parts",
     [
         ((), ("dryrun: expected -- and the program",)),
-        (("python", "train.py"), ("python", "one word too many")),
+        (("python", "train.py"), ("python: expected -- before the program", "ebbtide dryrun -- python train.py")),
         (("--",), ("expected -- and the program",)),
         (("--gpu", "a100", "--", "true"), ('GPU "a100"', "did you mean", "a100-40gb")),
         (("--gpu", "none.json", "--", "true"), ("none.json",)),
@@ -287,7 +287,7 @@ def test_the_page_in_a_browser(training, tmp_path):
     assert peak in said[0]
     assert any("free" in text or "not in use" in text for text in said[-3:])
     assert f"{result['total_bytes'] / MIB:.2f} MiB" in dom
-    assert len(re.findall(r"<tr>", re.search(r'<tbody id="top">.*?</tbody>', dom, re.DOTALL).group(0))) >= 10
+    assert len(re.findall(r'<tr class="own"', re.search(r'<tbody id="top">.*?</tbody>', dom, re.DOTALL).group(0))) >= 10
     assert re.search(r'id="failures"[^>]*hidden', dom)
 
 

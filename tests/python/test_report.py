@@ -1,6 +1,7 @@
 """`ebbtide report`: a page of any result."""
 
 import json
+import re
 import subprocess
 
 import pytest
@@ -20,8 +21,10 @@ def test_a_page_of_any_result(words, tmp_path):
     done = run("report", "r.json", "-o", "r.html", cwd=tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     page = (tmp_path / "r.html").read_text()
-    begin = page.index('type="application/json">') + len('type="application/json">')
-    assert json.loads(page[begin:page.index("</script>", begin)]) == json.loads((tmp_path / "r.json").read_text())
+    head, shown = (json.loads(text) for text in re.findall(r'type="application/json">(.*?)</script>', page, re.DOTALL))
+    assert head["command"] == "ebbtide report r.json" and head["version"] and re.fullmatch(r"\d{4}-\d\d-\d\d", head["date"])
+    del shown["about"]
+    assert shown == json.loads((tmp_path / "r.json").read_text())
 
 
 @pytest.mark.parametrize("text, line", [

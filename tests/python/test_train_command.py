@@ -68,7 +68,7 @@ def test_profile_writes_a_graph_that_can_be_planned(run, tmp_path):
 @pytest.mark.parametrize(("words", "line"), [
     (["train"], "ebbtide train: expected a MODEL (see ebbtide models) or a SCRIPT.py:function"),
     (["train", "resnet19"], "ebbtide train: resnet19: expected a SCRIPT.py:function or a built-in model"),
-    (["train", "mlp", "--budget", "much"], "ebbtide train: --budget much: 'much': expected a size"),
+    (["train", "mlp", "--budget", "much"], "ebbtide train: --budget: 'much': expected a size"),
     (["train", "mlp", "--policy", "best"], "ebbtide train: "),
     (["train", "mlp", "--steps", "0"], "ebbtide train: --steps"),
     (["train", "mlp", "-o", "x.html"], "ebbtide train: -o x.html: expected a name that ends in .json or .txt"),

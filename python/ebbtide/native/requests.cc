@@ -106,7 +106,7 @@ DeviceProfile GpuOf(const nb::object& gpu) {
 jobs::Budget BudgetOf(const nb::object& budget) {
   if (budget.is_none()) return {};
   if (nb::isinstance<nb::int_>(budget)) {
-    return ValueOr(jobs::ParseBudget(fmt::to_string(nb::cast<Bytes>(budget))));
+    return ValueOr(jobs::ParseBudget(fmt::format("{}B", nb::cast<Bytes>(budget))));
   }
   return ValueOr(jobs::ParseBudget(nb::cast<std::string>(budget)));
 }

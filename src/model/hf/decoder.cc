@@ -39,6 +39,7 @@ TensorId CountedPositions(Builder& b, const Decoder& model, std::int64_t batch, 
 
 TensorId AddPositions(Builder& b, const Decoder& model, TensorId x, TensorId places, std::int64_t length) {
   if (model.positions != PositionKind::kLearnt) return x;
+  if (model.kept_mask) b.Buffer("bias", {model.places, model.places}, DType::kBool);
   if (!places.valid()) {
     const std::int64_t batch = b.dim(x, 0);
     places = model.spare_places > 0 ? CountedPositions(b, model, batch, length) : zoo::Positions(b, length);

@@ -152,6 +152,7 @@ struct Decoder {
   bool conv1d = false;        // weights are [in, out] (gpt2)
   bool sinks = false;         // a learnt score per head that draws attention to nothing (gpt-oss)
   bool scaled_words = false;  // the embedding is multiplied by a buffer (gemma)
+  bool kept_mask = false;     // of all positions, as a buffer (gpt_bigcode)
   bool multiplied = false;    // granite: embedding, residual and logits are multiplied by numbers
   bool eager_only = false;    // no fused attention: it caps its scores, or has sinks
   bool no_last_norm = false;  // (opt-350m)
