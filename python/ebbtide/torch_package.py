@@ -109,8 +109,8 @@ def forwarding_allocator(include: pathlib.Path) -> str:
             returned, name, parameters, constant, override = declared.groups()
             if name in _OWN or not (override or declared[0].lstrip().startswith("virtual")):
                 continue
-            types = [_type_of(parameter) for parameter in _split(parameters)]
-            functions.setdefault((name, tuple(types)), (returned.replace("virtual", "").strip(), constant or ""))
+            kinds = [_type_of(parameter) for parameter in _split(parameters)]
+            functions.setdefault((name, tuple(kinds)), (returned.replace("virtual", "").strip(), constant or ""))
     if not {"init", "emptyCache", "getDeviceStats", "snapshot", "name"} <= {name for name, _ in functions}:
         raise LibraryError(f"{include}: expected torch's allocator of CUDA memory, found other functions in it")
     lines = ["#pragma once", "#include <c10/cuda/CUDACachingAllocator.h>", "namespace c10::cuda::CUDACachingAllocator {",
