@@ -88,6 +88,9 @@ Result<EstimateResult> Estimate(const EstimateRequest& request, const JobContext
   out.layout = model.layout;
   if (!out.layout.IsPlain()) {
     out.not_counted.push_back("NCCL's own buffers, which lie outside PyTorch's allocator");
+    if (out.layout.data != parallel::DataParallel::kDdp) {
+      out.not_counted.push_back("what PyTorch reserves apart for the streams of collectives");
+    }
   }
   if (!out.estimate.fits) {
     EBB_ASSIGN_OR_RETURN(const std::optional<LargestBatches> largest, LargestBatchesOf(model, out.options, context));

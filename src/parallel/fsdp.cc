@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "parallel/rank.h"
 #include "parallel/rewriter.h"
@@ -39,6 +40,7 @@ class Fsdp {
     for (std::size_t i = 0; i < from_.ops.size(); ++i) {
       const OpId old(i);
       for (const std::size_t u : At(forward_at_, old)) GatherForward(u);
+      if (from_.op(old).phase == Phase::kBackward && !std::exchange(backward_begun_, true)) BeginBackward();
       for (const std::size_t u : At(backward_at_, old)) GatherBackward(u);
       Copy(old);
       for (const std::size_t u : At(forward_end_, old)) EndForward(u);
@@ -193,6 +195,25 @@ class Fsdp {
     }
   }
 
+  // What backward needs first is gathered when it begins.
+  void BeginBackward() {
+    if (backward_order_.empty()) return;
+    GatherFlat(backward_order_.front(), backward_[backward_order_.front()], Phase::kBackward);
+  }
+
+  // A unit's parameters go when its backward has ended, not with their last use.
+  void EndBackward(std::size_t u) {
+    const OpId last(out_.next().index() - 1);
+    for (Gathered* held : {&forward_[u], &backward_[u]}) {
+      const bool ends_here = held == &backward_[u] || StaysGathered(units_.units[u]);
+      if (!ends_here) continue;
+      for (const StorageId storage : held->storages) out_.graph().storages[storage.index()].released_after = last;
+      if (layout_.data == DataParallel::kFsdp1 && held->flat.valid()) {
+        out_.graph().storages[held->flat.index()].released_after = last;
+      }
+    }
+  }
+
   void GatherBackward(std::size_t u) {
     const auto place = std::find(backward_order_.begin(), backward_order_.end(), u);
     if (!backward_[u].flat.valid()) GatherFlat(u, backward_[u], Phase::kBackward);
@@ -222,6 +243,7 @@ class Fsdp {
 
   // The unit's gradients, summed over the ranks, each keeping its part.
   void Reduce(std::size_t u) {
+    EndBackward(u);
     const Unit& unit = units_.units[u];
     Bytes shards = 0;
     std::vector<TensorId> whole;
@@ -277,6 +299,7 @@ class Fsdp {
   std::vector<std::size_t> backward_order_;
   std::vector<Gathered> forward_, backward_;  // by unit
   std::map<TensorId, TensorId> gradient_shard_;
+  bool backward_begun_ = false;
   StorageId before_;   // the flat buffer of the unit gathered last, in forward
   StorageId reduced_;  // the flat buffer of the unit reduced last
 };

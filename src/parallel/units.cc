@@ -47,8 +47,10 @@ Units FindUnits(const TrainingGraph& graph) {
   }
   for (std::size_t i = 0; i < graph.storages.size(); ++i) {
     const Storage& storage = graph.storages[i];
-    if (storage.kind != StorageKind::kGradient || !storage.name.ends_with(".grad")) continue;
-    const auto found = parameters.find(storage.name.substr(0, storage.name.size() - 5));
+    if (storage.kind != StorageKind::kGradient) continue;
+    // Built-in models call it "fc.weight.grad", captures by the parameter's own name.
+    const std::string suffix = storage.name.ends_with(".grad") ? ".grad" : "";
+    const auto found = parameters.find(storage.name.substr(0, storage.name.size() - suffix.size()));
     if (found == parameters.end()) continue;
     out.gradient_of.emplace(found->second, StorageId(i));
     out.units[out.unit_of.at(found->second)].trained = true;
