@@ -38,6 +38,7 @@ Verb AddGpus(CLI::App& program);
 Verb AddCache(CLI::App& program);
 Verb AddReplay(CLI::App& program);
 Verb AddExplain(CLI::App& program);
+Verb AddAdvise(CLI::App& program);
 Verb AddPack(CLI::App& program);
 // `command`: the words behind "--".
 Verb AddDryrun(CLI::App& program, const std::vector<std::string>& command);

@@ -439,6 +439,21 @@ class ReplayResult:
     def page(self) -> str:
         """An HTML page."""
 
+class AdviseResult:
+    def to_json(self) -> str:
+        """The text that the command prints with --json."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The object that the command prints with --json."""
+
+    def text(self, width: int = 100) -> str:
+        """The table that the command prints."""
+
+    def __repr__(self) -> str: ...
+
+    def page(self) -> str:
+        """An HTML page."""
+
 class ExplainResult:
     def to_json(self) -> str:
         """The text that the command prints with --json."""
@@ -538,6 +553,9 @@ def replay(
     capacity: int | str | None = None, device: int = -1, keep_going: bool = False,
 ) -> ReplayResult:
     """An allocation trace through an allocator model."""
+
+def advise(model: _Model, *, gpu: str = "a100-40gb", options: dict[str, Any] = {}) -> AdviseResult:
+    """Which measures make a training fit a GPU, those that cost least time first."""
 
 def explain(file: str, *, device: int = -1, largest: int = 10) -> ExplainResult:
     """Why a training ran out of memory, from a snapshot or a log. Nothing in the file is executed."""

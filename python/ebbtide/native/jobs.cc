@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "job_call.h"
+#include "jobs/advise.h"
 #include "jobs/estimate.h"
 #include "jobs/explain.h"
 #include "jobs/fit.h"
@@ -152,6 +153,12 @@ jobs::ReplayResult Replay(const std::string& trace, const std::string& allocator
                 [&](const jobs::JobContext& context) { return jobs::Replay(request, context); });
 }
 
+jobs::AdviseResult Advise(const nb::object& model, const std::string& gpu, const nb::dict& options) {
+  const jobs::AdviseRequest request{.model = ModelOf(model, options), .gpu = gpu};
+  return RunJob({.progress = nb::none()},
+                [&](const jobs::JobContext& context) { return jobs::Advise(request, context); });
+}
+
 jobs::ExplainResult Explain(const std::string& file, std::int64_t device, std::size_t largest) {
   const jobs::ExplainRequest request{.path = file, .device = device, .largest = largest};
   return RunJob({.progress = nb::none()},
@@ -211,6 +218,8 @@ void AddJobs(nb::module_& module) {
   module.def("replay", &Replay, "trace"_a, nb::kw_only(), "allocator"_a = "pytorch", "alloc_conf"_a = "",
              "gpu"_a = nb::none(), "capacity"_a = nb::none(), "device"_a = -1, "keep_going"_a = false,
              "An allocation trace through an allocator model.");
+  module.def("advise", &Advise, "model"_a, nb::kw_only(), "gpu"_a = "a100-40gb", "options"_a = nb::dict(),
+             "Which measures make a training fit a GPU, those that cost least time first.");
   module.def("explain", &Explain, "file"_a, nb::kw_only(), "device"_a = -1, "largest"_a = 10,
              "Why a training ran out of memory, from a snapshot or a log. Nothing in the file is executed.");
   module.def("pack", &Pack, "instance"_a, nb::kw_only(), "capacity"_a = nb::none(), "alignment"_a = 1,

@@ -9,6 +9,7 @@
 
 #include "module.h"
 #include "report/estimate_timeline.h"
+#include "report/json/advise.h"
 #include "report/json/estimate.h"
 #include "report/json/explain.h"
 #include "report/json/fit.h"
@@ -24,6 +25,7 @@
 #include "report/page/result_page.h"
 #include "report/page/share_page.h"
 #include "report/snapshot/estimate_snapshot.h"
+#include "report/text/advise.h"
 #include "report/text/estimate.h"
 #include "report/text/explain.h"
 #include "report/text/fit.h"
@@ -117,6 +119,8 @@ void AddResults(nb::module_& module) {
   AddPlainPage(AddResult<jobs::FitResult>(module, "FitResult", &report::FitJson, &report::FitText), &report::FitJson);
   AddPlainPage(AddResult<jobs::ReplayResult>(module, "ReplayResult", &report::ReplayJson, &report::ReplayText),
                &report::ReplayJson);
+  AddPlainPage(AddResult<jobs::AdviseResult>(module, "AdviseResult", &report::AdviseJson, &report::AdviseText),
+               &report::AdviseJson);
   AddPlainPage(AddResult<jobs::ExplainResult>(module, "ExplainResult", &report::ExplainJson, &report::ExplainText),
                &report::ExplainJson);
   AddPlainPage(AddResult<jobs::PackResult>(module, "PackResult", &report::PackJson, &report::PackText),
