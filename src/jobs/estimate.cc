@@ -91,6 +91,10 @@ Result<EstimateResult> Estimate(const EstimateRequest& request, const JobContext
     if (out.layout.data != parallel::DataParallel::kDdp) {
       out.not_counted.push_back("what PyTorch reserves apart for the streams of collectives");
     }
+    if (out.layout.data == parallel::DataParallel::kFsdp1) {
+      out.not_counted.push_back("inputs of frozen units, which FSDP1 holds to the end of backward");
+      out.not_counted.push_back("float32 shards that trainers keep beside 16-bit weights");
+    }
   }
   if (!out.estimate.fits) {
     EBB_ASSIGN_OR_RETURN(const std::optional<LargestBatches> largest, LargestBatchesOf(model, out.options, context));
