@@ -85,7 +85,7 @@ def test_pack_refuses_in_one_line(instance, tmp_path):
     assert_refused(run("pack", tmp_path / "none.csv"), "none.csv")
     assert_refused(run("pack", instance, "--capacity", "0"), "--capacity")
     assert_refused(run("pack", instance, "--time-limit", "-1"), "--time-limit")
-    assert_refused(run("pack", instance, "-o", tmp_path / "x.png"), ".csv, .json or .txt")
+    assert_refused(run("pack", instance, "-o", tmp_path / "x.png"), ".csv, .json, .txt or .html")
     assert_refused(run("pack"), "INSTANCE")
     assert not (tmp_path / "x.png").exists()
 
