@@ -127,8 +127,7 @@ class Fsdp {
     return found != unit_of_gradient_.end() && found->second == u;
   }
 
-  Bytes Whole(StorageId parameter) const { return out_graph().storage(parameter).bytes * ranks_; }
-  const TrainingGraph& out_graph() const { return const_cast<Rewriter&>(out_).graph(); }
+  Bytes Whole(StorageId parameter) const { return out_.graph().storage(parameter).bytes * ranks_; }
 
   // The shards of all ranks, one behind the other.
   void GatherFlat(std::size_t u, Gathered& into, Phase phase) {

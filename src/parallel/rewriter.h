@@ -16,6 +16,7 @@ class Rewriter {
 
   const TrainingGraph& from() const { return from_; }
   TrainingGraph& graph() { return out_; }
+  const TrainingGraph& graph() const { return out_; }
 
   StorageId NewStorage(Bytes bytes, StorageKind kind, std::string name);
   // All of a storage as one axis.
