@@ -188,6 +188,7 @@ class Adviser {
       auto tried = Try(std::move(request), before, std::move(measures), (set & kFsdp) != 0, (set & kLora) != 0);
       if (!tried && tried.error().kind == ErrorKind::kStopped) return tl::unexpected<Error>(tried.error());
       // A model without blocks cannot be checkpointed, one without linear layers has no adapters.
+      if (!tried && alone == 1) out.notes.push_back("not tried: " + tried.error().message);
       if (!tried || (set == 0 && tried->measures.empty())) continue;
       if (tried->fits && tried->measures.size() == alone) fitting.push_back(set);
       all.push_back(*std::move(tried));
