@@ -117,6 +117,7 @@ def main():
     step, estimate = module_of("ebbtide.step.step", "ebbtide.stepping"), module_of("ebbtide.estimate.estimate", "ebbtide.estimation")
     for function, phase in (("capture_step", "capture"), ("profile", "measure"), ("make_plan", "plan"), ("make_engine", "engine")):
         clock.watch(step, function, phase)
+    clock.watch(module_of("ebbtide.step.prepared", "ebbtide.stepping"), "make_engine", "engine")
     in_process = hasattr(estimate, "native")
     clock.watch(estimate, "_capture_on_phantom" if in_process else "_capture_in_child", "capture")
     clock.watch(estimate, "_capture_here", "capture")

@@ -11,7 +11,7 @@ from support.interrupted import SUBJECTS, at_event
 import ebbtide
 from ebbtide import interrupts, native
 
-MOMENTS = {"capture": 10, "measure": 8, "plan": 8, "prepare": 6, "step": 60, "compile": 60, "budget": 120, "shared": 40}
+MOMENTS = {"capture": 10, "measure": 8, "plan": 8, "prepare": 6, "step": 60, "behind": 60, "compile": 60, "budget": 120, "shared": 40}
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,8 @@ from collections import OrderedDict
 
 from ..arguments import bandwidth, budget_text, bytes_of, shown_bytes
 from ..errors import BudgetError
-from ..step.step import NO_LIMIT, make_engine, make_pool
+from ..step.prepared import make_engine, make_pool
+from ..step.step import NO_LIMIT
 
 MOST_PLANS = 8  # of different shapes, kept at a time
 _OPTIONS = {"budget": None, "policy": "home", "link": None, "measure": True, "pieces": 1}

@@ -14,8 +14,10 @@ from torch.utils._pytree import tree_flatten_with_path
 
 from .. import native
 from ..native.torch_library import library
+from ..step.batch import Leaves
+from ..step.prepared import Execution, Prepared, tensors_of
 from ..step.state import StateChanged
-from ..step.step import Execution, Leaves, Prepared, Step, tensors_of
+from ..step.step import Step
 from .plans import ANY_LANE, Arranged, own_plan_of
 
 if TYPE_CHECKING:

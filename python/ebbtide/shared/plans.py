@@ -13,7 +13,8 @@ from ..arguments import ASSUMED_LINKS, shown_bytes
 from ..errors import BudgetError
 
 if TYPE_CHECKING:
-    from ..step.step import Prepared, Step
+    from ..step.prepared import Prepared
+    from ..step.step import Step
     from .job import Job
 
 _ALIGNMENT = 512

@@ -14,7 +14,8 @@ from torch.utils._pytree import tree_flatten_with_path
 from .. import interrupts, native, progress
 from ..arguments import bytes_of, shown_bytes
 from ..errors import BudgetError, SharedError
-from ..step.step import Step, make_pool
+from ..step.prepared import make_pool
+from ..step.step import Step
 from .job import BatchLeaves, Job
 from .plans import Arranger
 from .report import SharedReport

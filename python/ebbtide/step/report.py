@@ -9,7 +9,7 @@ from ..arguments import shown_bytes
 from ..reports import ReportBase, aligned
 
 if TYPE_CHECKING:
-    from .step import Prepared
+    from .prepared import Prepared
 
 
 class Report(ReportBase):

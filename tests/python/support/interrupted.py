@@ -6,6 +6,7 @@ A subject does in `act()` what is interrupted, and gives in `state()` all that i
 import ctypes
 import signal
 import sys
+import warnings
 
 import torch
 from torch.nn import functional as F
@@ -117,6 +118,35 @@ class Step(Subject):
         self.step(*self.batch)
 
 
+class Counting(Model):
+    """It also counts its batches, in Python."""
+
+    def __init__(self):
+        super().__init__()
+        self.batches = 0
+
+    def forward(self, x):
+        self.batches += 1
+        return super().forward(x)
+
+
+class Behind(Step):
+    """What a step leaves to Python behind its ops: a count, and an optimizer that PyTorch runs."""
+
+    def __init__(self):
+        torch.manual_seed(1)
+        self.model, self.batch = Counting(), batch()
+        self.optimizer = torch.optim.Adam(self.model.parameters(), 1e-2)
+        self.optimizer.register_step_post_hook(lambda *_: None)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self.step = ebbtide.step(self.model, F.cross_entropy, self.optimizer, self.batch, budget=self.budget)
+        self.step(*self.batch)
+
+    def state(self):
+        return self.model.batches, super().state()
+
+
 class Compile(Subject):
     """Forward alone: what it changes, it changes as a whole. Gradients are no state."""
 
@@ -182,7 +212,7 @@ class Shared(Subject):
         return was
 
 
-SUBJECTS = {"capture": Capture, "measure": Measure, "plan": Plan, "prepare": Prepare, "step": Step, "compile": Compile, "budget": Budget, "shared": Shared}
+SUBJECTS = {"capture": Capture, "measure": Measure, "plan": Plan, "prepare": Prepare, "step": Step, "behind": Behind, "compile": Compile, "budget": Budget, "shared": Shared}
 
 
 def at_event(n, function):
