@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <iterator>
 #include <limits>
-#include <ranges>
+#include <span>
 #include <string_view>
 
 #include "device/workspace_rules.h"
@@ -97,8 +97,9 @@ bool LiesSo(const Tensor& tensor, Layout layout) {
 }
 
 bool LiesSo(const TrainingGraph& graph, const Op& op, Layout layout) {
-  const std::size_t looked_at = layout == Layout::kDenseFirst ? 1 : op.inputs.size();
-  return std::ranges::all_of(op.inputs | std::views::take(looked_at),
+  const std::size_t looked_at =
+      std::min<std::size_t>(layout == Layout::kDenseFirst ? 1 : op.inputs.size(), op.inputs.size());
+  return std::ranges::all_of(std::span(op.inputs).first(looked_at),
                              [&](TensorId id) { return LiesSo(graph.tensor(id), layout); });
 }
 

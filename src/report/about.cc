@@ -24,7 +24,7 @@ void AddMeta(About& about, const std::map<std::string, std::string>& meta, const
     }
   }
   for (const auto& [key, value] : meta) {
-    const auto is_key = [&](const auto& row) { return key == row.first; };
+    const auto is_key = [&key = key](const auto& row) { return key == row.first; };
     if (std::none_of(kFirst.begin(), kFirst.end(), is_key) && key != "autocast" && key != "loss") about.Add(key, value);
   }
 }
