@@ -12,7 +12,7 @@ scripts/build-preset fuzz
 
 fuzz_one() {
   local name=$1 corpus=build-fuzz/corpus/$1 findings=build-fuzz/findings/$1 log=build-fuzz/$1.log
-  local options=(-max_total_time="$FUZZ_SECONDS" -timeout=20 -rss_limit_mb=2048 -artifact_prefix="$findings/")
+  local options=(-max_total_time="$FUZZ_SECONDS" -timeout=60 -rss_limit_mb=2048 -artifact_prefix="$findings/")
   [ -e "fuzz/$name.dict" ] && options+=(-dict="fuzz/$name.dict")
   mkdir -p "$corpus" "$findings"
   local seeds=()

@@ -11,7 +11,7 @@ from support import run_models  # noqa: E402
 from support.replay import loss_of, same_bits  # noqa: E402
 from torch import nn  # noqa: E402
 
-from ebbtide import BudgetError  # noqa: E402
+from ebbtide import BudgetError, CaptureError  # noqa: E402
 from ebbtide.compile import backend as compiling  # noqa: E402
 from ebbtide.compile.backend import reports  # noqa: E402
 
@@ -165,6 +165,31 @@ def test_gradients_of_inputs_and_accumulated_ones():
         plain(other * 2)[0].square().sum().backward()
         assert same_bits(mine.grad, other.grad)
     assert same_bits(model.left.weight.grad, plain.left.weight.grad)
+
+
+class Complex(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(8, 6, dtype=torch.complex64))
+
+    def forward(self, x):
+        return x.to(torch.complex64) @ self.weight
+
+
+def test_gradients_that_are_conjugate_views():
+    torch.manual_seed(1)
+    model = Complex()
+    plain, x = copy.deepcopy(model), torch.randn(4, 8)
+    for call in (compiled(model), plain):
+        (call(x).conj() * (2 - 1j) @ torch.ones(6, 3, dtype=torch.complex64)).imag.sum().backward()
+    assert same_bits(model.weight.grad, plain.weight.grad)
+
+
+@pytest.mark.parametrize("view", [torch._neg_view, lambda x: torch.complex(x, x).conj()])
+def test_inputs_that_are_views_of_other_numbers_are_refused(view):
+    call = compiled(Complex())
+    with pytest.raises(CaptureError, match="is a conjugate or negative view"):
+        call(view(torch.randn(4, 8)))
 
 
 class Broken(TwoHeads):

@@ -285,6 +285,44 @@ def test_batches_that_are_refused(name):
     assert expected in str(refusal.value) and "\n" not in str(refusal.value)
 
 
+class Weighted(Net):
+    """By a buffer, and by a tensor that is none."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("weights", torch.ones(4))
+        self.factors = torch.ones(4)
+
+    def forward(self, x):
+        return super().forward(x) * self.weights * self.factors
+
+
+def _negated(tensor):
+    tensor.data = torch._neg_view(tensor.data)
+
+
+STATE_VIEWS = {
+    "a buffer": lambda model: setattr(model, "weights", torch._neg_view(model.weights)),
+    "a buffer's data": lambda model: _negated(model.weights),
+    "another tensor": lambda model: setattr(model, "factors", torch._neg_view(model.factors)),
+    "another tensor's data": lambda model: _negated(model.factors),
+    "a parameter's data": lambda model: _negated(model.first.weight),
+}
+
+
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("name", STATE_VIEWS)
+def test_state_that_becomes_a_negative_view(name, first):
+    program = Program(Weighted(), squared)
+    if first:
+        STATE_VIEWS[name](program.model)
+    with pytest.raises(ebbtide.CaptureError, match="is a conjugate or negative view"):
+        step = ebbtide.step(program.model, squared, program.optimizer, program.batch(0), policy="none", measure=False)
+        step(*program.batch(0))
+        STATE_VIEWS[name](program.model)
+        step(*program.batch(1))
+
+
 def test_a_fake_batch():
     from torch._subclasses.fake_tensor import FakeTensorMode
 

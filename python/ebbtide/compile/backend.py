@@ -15,6 +15,7 @@ from .. import interrupts, progress
 from ..arguments import ASSUMED_LINKS
 from ..capture.errors import pointing_to
 from ..errors import BudgetError, CaptureError
+from ..step.batch import OF_VIEWS
 from ..step.plan import PlanOptions, make_plan
 from ..step.profile import profile, sized
 from .capture import Form, autocast_now, autocast_of, capture_joint, device_of_all
@@ -53,6 +54,7 @@ class Piece:
 
     @interrupts.deferring
     def __call__(self, *args):
+        _check_views(args)
         key = _key(args)
         prepared = self.prepare(key, args, self._patterns.get(key))
         self.job.allow(prepared)
@@ -208,7 +210,7 @@ class _Run(torch.autograd.Function):
             raise RuntimeError("backward a second time through a graph of backend 'ebbtide': what it needs was let go; retain_graph is not supported")
         tensors = [next(changed) if place in prepared.mutated else next(saved) for place in range(len(prepared.inputs))]
         lease, ctx.lease = ctx.lease, None
-        given = [g for g, form in zip(given, prepared.outputs) if form.requires_grad]
+        given = [None if g is None else g.resolve_conj().resolve_neg() for g, form in zip(given, prepared.outputs) if form.requires_grad]
         pattern = autocast_now(prepared.joint.device), tuple(None if g is None else g.stride() for g in given)
         try:
             if pattern != prepared.joint.pattern:
@@ -249,6 +251,13 @@ def _again(ctx, tensors, pattern):
         _put_back(prepared, tensors, now)
         _set_random(random, device)
     return prepared, lease
+
+
+def _check_views(args):
+    """The engine reads memory, which of these has other numbers than the tensor."""
+    for number, arg in enumerate(args):
+        if isinstance(arg, torch.Tensor) and (arg.is_conj() or arg.is_neg()):
+            raise CaptureError(f"input {number} of the graph is a conjugate or negative view, {OF_VIEWS}")
 
 
 def _key(args):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
-from typing import Any
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
@@ -12,6 +12,10 @@ from torch._subclasses.fake_tensor import FakeTensor
 from ..capture.watch.notes import is_atom
 from ..errors import CaptureError
 
+if TYPE_CHECKING:
+    from ..capture.inputs import Source
+
+OF_VIEWS = "which kernels read in their own ways; expected x.resolve_conj().resolve_neg()"
 Leaves = Sequence[tuple[Any, Any]]  # of a batch: (path, value), as torch's tree_flatten_with_path gives them
 
 
@@ -87,6 +91,13 @@ def check_negative(names: Sequence[str], graph: Mapping[str, Any], storages: Map
                 raise CaptureError(f"{name} is a negative view, of which the step {'changes' if written else 'reads'} parts; expected x.resolve_neg()")
 
 
+def check_sources(sources: Iterable[Source]) -> None:
+    """The engine reads memory, which of these has other numbers than the tensor. Of a batch, `check_negative` and `form_of` ask."""
+    for source in sources:
+        if source.kind != "input" and source.tensor is not None and (source.tensor.is_conj() or source.tensor.is_neg()):
+            raise CaptureError(f"{source.kind} {source.name} is a conjugate or negative view, {OF_VIEWS}")
+
+
 def _check(path: Sequence[Any], leaf: torch.Tensor) -> None:
     name = name_of(path)
     if leaf.layout is not torch.strided or leaf.is_nested or leaf.is_quantized:
@@ -95,6 +106,6 @@ def _check(path: Sequence[Any], leaf: torch.Tensor) -> None:
     if type(leaf) not in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer) and not isinstance(leaf, FakeTensor):
         raise CaptureError(f"{name} is of class {type(leaf).__name__}; expected a plain tensor")
     if leaf.is_conj() or (leaf.is_neg() and leaf.requires_grad):
-        raise CaptureError(f"{name} is a conjugate or negative view, which kernels read in their own ways; expected x.resolve_conj().resolve_neg()")
+        raise CaptureError(f"{name} is a conjugate or negative view, {OF_VIEWS}")
     if any(getattr(leaf, "names", ())):  # torch before 2.15
         raise CaptureError(f"{name} has named dimensions; expected x.rename(None)")

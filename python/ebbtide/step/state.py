@@ -142,7 +142,7 @@ def _is_of(tensor: torch.Tensor, form: dict[str, Any]) -> bool:
     shape = tuple(form["shape"])
     stride = form.get("stride")
     return (tensor.shape == shape and (tensor.stride() == tuple(stride) if stride else tensor.stride() == _contiguous_strides(shape))
-            and tensor.storage_offset() == form.get("offset", 0) and tensor.dtype is _dtype(form["dtype"]))
+            and tensor.storage_offset() == form.get("offset", 0) and tensor.dtype is _dtype(form["dtype"]) and not tensor.is_conj() and not tensor.is_neg())
 
 
 @functools.cache

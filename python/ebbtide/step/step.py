@@ -23,7 +23,7 @@ from ..capture.watch.watch import Effect, Watch, watch_of
 from ..errors import BudgetError, CaptureError
 from ..progress import Reporter, counting
 from ..progress import report as report_progress
-from .batch import Leaves, check_negative, form_of, hollow, name_of
+from .batch import Leaves, check_negative, check_sources, form_of, hollow, name_of
 from .behind import has_gradient_hooks, told, why_plain
 from .contexts import contexts
 from .gradients import Gradients, hook_of
@@ -284,6 +284,7 @@ class Step:
                 raise CaptureError(refusal)
             check_negative([name_of(path) for path, leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.is_neg()], captured.graph,
                            {source.name: storage for storage, source in captured.sources.items()})
+            check_sources(captured.sources.values())
             effects = carry(captured, guards, watch, effects)
         self._tell_plain(captured)
         for asked in watch.shows():

@@ -212,7 +212,8 @@ class Shared(Subject):
         return was
 
 
-SUBJECTS = {"capture": Capture, "measure": Measure, "plan": Plan, "prepare": Prepare, "step": Step, "behind": Behind, "compile": Compile, "budget": Budget, "shared": Shared}
+SUBJECTS = {"capture": Capture, "measure": Measure, "plan": Plan, "prepare": Prepare, "step": Step, "behind": Behind, "compile": Compile,
+            "budget": Budget, "shared": Shared}
 
 
 def at_event(n, function):
