@@ -270,7 +270,7 @@ class Asks(nn.Module):
 
 
 @pytest.mark.parametrize(("model", "loss_fn", "batch", "expected"), [
-    (Asks(), None, torch.ones(1, 2), r"test_capture.py:\d+: aten._local_scalar_dense.default needs the values of a tensor"),
+    (Asks(), None, torch.ones(1, 2), r"test_capture.py:\d+: .item\(\), or `if`, int\(\) or float\(\) of a tensor, needs the values of a tensor"),
     (nn.Linear(2, 2), None, torch.ones(1, 2), r"the loss is of shape \(1, 2\); expected a tensor of one number"),
     (nn.Linear(2, 2), lambda y: 1.0, torch.ones(1, 2), "the loss is of type float"),
     (nn.Linear(2, 2), lambda y: torch.ones(()), torch.ones(1, 2), "depends on no parameter"),

@@ -70,7 +70,7 @@ def test_built_in_model(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(("target", "expected"), [
-    ("{script}:asks", r"train.py:11: aten._local_scalar_dense.default needs the values of a tensor"),
+    ("{script}:asks", r"train.py:11: .item(), or `if`, int() or float() of a tensor, needs the values of a tensor"),
     ("{script}:three", "train.py:three returns 3 values; expected (model, loss_fn, optimizer, batch)"),
     ("{script}:fails", "train.py:28: KeyError: 'nothing here'"),
     ("{script}:number", "train.py: no function 'number'; it has step, asks, three, fails"),

@@ -10,6 +10,19 @@ import traceback
 from ..errors import CaptureError
 from .installed import package_of
 
+_WRITTEN = {
+    "_local_scalar_dense": ".item(), or `if`, int() or float() of a tensor,",
+    "is_nonzero": "`if` on a tensor",
+    "equal": "torch.equal",
+    "nonzero": "torch.nonzero, torch.where(mask) or a mask as an index",
+    "masked_select": "torch.masked_select",
+    "_unique2": "torch.unique",
+    "unique_dim": "torch.unique",
+    "unique_consecutive": "torch.unique_consecutive",
+    "repeat_interleave": "torch.repeat_interleave with a tensor",
+    "bincount": "torch.bincount",
+}
+
 
 @contextlib.contextmanager
 def pointing_to(*ways):
@@ -69,13 +82,33 @@ def refusals(during, layers):
         raise (CaptureError(f"{line}: {error}") if line else error) from error.__cause__
     except (DataDependentOutputException, DynamicOutputShapeException) as error:
         raise CaptureError(
-            f"{_place(error, during, layers)}: {error.func} needs the values of a tensor, which a capture does not have; "
-            "expected a step whose ops and shapes do not depend on values (no .item(), no `if` on a tensor)"
+            f"{_place(error, during, layers)}: {_words(error.func)} needs the values of a tensor, which a capture does not have{_beyond(error)}; "
+            "expected a step whose ops and shapes do not depend on values. `ebbtide dryrun -- python train.py` takes programs whose do"
         ) from error
     except Exception as error:
         raise CaptureError(f"{_place(error, during, layers)}: {one_line(error)}") from error
     finally:
         logger.setLevel(level)
+
+
+def _words(function):
+    """An op whose result or its size depends on values, as the model's code writes it."""
+    name = function.__name__.partition(".")[0]
+    return _WRITTEN.get(name, f"torch.{name.lstrip('_')}")
+
+
+def _beyond(error):
+    """Where a package asks for it that the user's line has called."""
+    if user_line(error) is None:
+        return ""
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        path = os.path.abspath(frame.filename)
+        if os.path.exists(path) and is_users(path):
+            break
+        package = package_of(path)
+        if package not in (None, "torch", "ebbtide"):
+            return f", in {package}{path.rpartition(os.sep + package)[2]}:{frame.lineno}"
+    return ""
 
 
 def _place(error, during, layers):
