@@ -7,6 +7,7 @@ import os
 import pathlib
 import random
 import resource
+import signal
 import subprocess
 import sys
 import time
@@ -30,6 +31,7 @@ def work(name, count, seed):
     import torch
     from support.interrupted import SUBJECTS, Presser
 
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in what a shell starts in the background
     moments = random.Random(seed)
     subject, twin, presser = SUBJECTS[name](), SUBJECTS[name](), Presser()
     torch.manual_seed(seed)
@@ -83,7 +85,9 @@ def main():
                 print(f"{name}, seed {seed + part}: {said}")
             elif ended is not None:
                 came += int(ended.stdout.split()[-1])
-        print(f"{name}: {count} times Ctrl-C, {came} of them within the work")
+        print(f"{name}: {count} times Ctrl-C, {came} of them within the work", flush=True)
+        if came == 0:
+            failed += 1
     if failed:
         sys.exit(f"interrupts: {failed} processes failed")
     print("interrupts: all as before or as after")

@@ -26,6 +26,9 @@ import tomllib
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
+sys.path.insert(0, str(ROOT / "bench" / "support"))
+from layered_environment import layered_environment  # noqa: E402
+
 PACKAGES = ["transformers", "accelerate", "datasets", "evaluate", "scikit-learn", "peft", "trl", "sentence-transformers", "timm", "lightning", "torchmetrics",
             "ultralytics", "torch_geometric", "diffusers", "torchvision", "pycocotools", "bitsandbytes", "torchao", "liger-kernel", "fastai",
             "segmentation-models-pytorch", "monai", "open_clip_torch", "pytorch-metric-learning", "gpytorch", "x-transformers", "vit-pytorch",
@@ -35,28 +38,6 @@ OFFLINE = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "YOLO_OFFLINE": "t
            "TOKENIZERS_PARALLELISM": "false"}
 MOST_SECONDS = 900
 PACKAGE = "PyPI package"
-
-
-def environment():
-    """Its Python. A file of paths lets it see the packages of the environment that this runs in."""
-    cache = os.environ.get("EBBTIDE_CACHE") or pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "ebbtide"
-    folder = pathlib.Path(cache) / f"programs-{pathlib.Path(sys.prefix).name}"
-    python = folder / "bin" / "python"
-    listed = folder / ".complete"
-    if not listed.exists() or listed.read_text() != "\n".join(PACKAGES):
-        subprocess.run([sys.executable, "-m", "venv", "--clear", "--without-pip", folder], check=True)
-        site = next((folder / "lib").glob("python*")) / "site-packages"
-        own = next(path for path in sys.path if path.endswith("site-packages") and path.startswith(sys.prefix))
-        (site / "base.pth").write_text(own + "\n")
-        # What is there stays as it is: another torch would be another program.
-        held = subprocess.run([sys.executable, "-m", "pip", "freeze"], check=True, capture_output=True, text=True).stdout
-        with tempfile.NamedTemporaryFile("w", suffix=".txt") as constraints:
-            constraints.write("\n".join(line for line in held.splitlines() if line.startswith(("torch==", "torchvision==", "transformers==", "timm=="))))
-            constraints.flush()
-            subprocess.run([sys.executable, "-m", "pip", "--python", python, "install", "-q", "--disable-pip-version-check", "--no-input",
-                            "-c", constraints.name, *PACKAGES], check=True)
-        listed.write_text("\n".join(PACKAGES))
-    return python
 
 
 class Program:
@@ -151,7 +132,7 @@ def main():
     parser.add_argument("--environment", type=pathlib.Path)
     parser.add_argument("--scratch", type=pathlib.Path)
     options = parser.parse_args()
-    python = options.environment / "bin" / "python" if options.environment else environment()
+    python = options.environment / "bin" / "python" if options.environment else layered_environment("programs", PACKAGES)
     failed = count = 0
     with tempfile.TemporaryDirectory() as name:
         scratch = (options.scratch or pathlib.Path(name)).resolve()

@@ -55,6 +55,7 @@ const std::unordered_map<std::string_view, OpFamily>& Families() {
       {"linear_backward", kMatrixProduct},
       {"matmul", kMatrixProduct},
       {"_grouped_mm", kMatrixProduct},
+      {"int8_linear", kMatrixProduct},
       {"quantized_linear", kMatrixProduct},
       {"quantized_linear_backward", kMatrixProduct},
       {"liger_linear_cross_entropy", kMatrixProduct},

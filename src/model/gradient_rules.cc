@@ -43,6 +43,7 @@ constexpr Row kTable[] = {
     {"convolution", "input weight", "=", "input weight bias = convolution_backward(grad, input, weight)"},
 
     {"quantized_linear", "", "=", "input = quantized_linear_backward(grad)"},
+    {"int8_linear", "input", "=", "input = quantized_linear_backward(grad, input)"},  // bitsandbytes keeps it, though the gradient needs it not
 
     // ---- normalisation
     {"native_batch_norm", "input weight running_mean running_var result1 result2", "-",

@@ -96,7 +96,8 @@ TensorId QuantizedLinear(Builder& b, TensorId x, std::int64_t features, bool bia
   if (bias)
     arguments.push_back(
         {"bias", b.FrozenParameter("bias", {features}, b.options().kbit_prepare ? DType::kFloat32 : compute)});
-  const TensorId out = b.CallOne("quantized_linear", std::move(arguments), {shape, compute});
+  const char* kind = b.options().quantize == Quantization::kInt8 ? "int8_linear" : "quantized_linear";
+  const TensorId out = b.CallOne(kind, std::move(arguments), {shape, compute});
   Op& op = b.graph().ops.back();
   op.flops = SaturatingMul(SaturatingMul(2 * rows, in), features);
   op.workspace = stored.forward_scratch;

@@ -1,0 +1,99 @@
+"""One fine-tune as its libraries do it, on the GPU that is there: `_fine_tune_job.py JOB.json`. Writes to the job's "result" what torch has allocated and
+reserved at most, and what is allocated at the end.
+
+The model has random weights, in layers of the library that would hold it; the loop is that of transformers' Trainer.
+"""
+
+import json
+import pathlib
+import sys
+
+import torch
+import transformers
+
+
+def model_of(job):
+    """On the GPU, in the type of its weights."""
+    folder = pathlib.Path(job["folder"])
+    config = transformers.AutoConfig.from_pretrained(folder)
+    dtype = getattr(torch, job["dtype"])
+    if "liger" in (job["kernels"], job["loss"]):
+        import liger_kernel.transformers as liger
+
+        rest = job["kernels"] == "liger"
+        liger.apply_liger_kernel_to_llama(rope=rest, swiglu=rest, rms_norm=rest, cross_entropy=rest and job["loss"] != "liger",
+                                          fused_linear_cross_entropy=job["loss"] == "liger")
+    with torch.device("cpu" if job["quantize"] else "cuda"):
+        model = transformers.AutoModelForCausalLM.from_config(config, dtype=dtype, attn_implementation=job["attention"])
+    quantize(model, job["quantize"], dtype)
+    return model.to("cuda")
+
+
+def quantize(model, how, dtype):
+    """All linear layers but the head, as the library's own loader does it."""
+    if how is None:
+        return
+    import bitsandbytes as bnb
+
+    for name, module in list(model.named_modules()):
+        if not isinstance(module, torch.nn.Linear) or name == "lm_head":
+            continue
+        if how == "nf4":
+            new = bnb.nn.Linear4bit(module.in_features, module.out_features, bias=False, compute_dtype=dtype, compress_statistics=True, quant_type="nf4")
+            new.weight = bnb.nn.Params4bit(module.weight.data, requires_grad=False, quant_type="nf4", compress_statistics=True)
+        else:
+            new = bnb.nn.Linear8bitLt(module.in_features, module.out_features, bias=False, has_fp16_weights=False)
+            new.weight = bnb.nn.Int8Params(module.weight.data, requires_grad=False, has_fp16_weights=False)
+        model.set_submodule(name, new)
+    for parameter in model.parameters():
+        parameter.requires_grad_(False)
+
+
+def optimizer_of(name, parameters):
+    if name.startswith("adamw_bnb") or name.startswith("paged"):
+        import bitsandbytes as bnb
+
+        return (bnb.optim.PagedAdamW8bit if name == "paged" else bnb.optim.AdamW8bit)(parameters, lr=1e-4)
+    if name == "lion":
+        import bitsandbytes as bnb
+
+        return bnb.optim.Lion(parameters, lr=1e-4)
+    if name == "adafactor":
+        return transformers.optimization.Adafactor(parameters, scale_parameter=False, relative_step=False, lr=1e-4)
+    if name == "sgd":
+        return torch.optim.SGD(parameters, lr=1e-4)
+    return torch.optim.AdamW(parameters, lr=1e-4, fused=True if name == "adamw_torch_fused" else None)
+
+
+def main():
+    job = json.loads(pathlib.Path(sys.argv[1]).read_text())
+    model = model_of(job)
+    if job["lora"]:
+        import peft
+
+        model = peft.get_peft_model(model, peft.LoraConfig(r=job["lora"], lora_alpha=16, target_modules=job["targets"], task_type="CAUSAL_LM"))
+    if job["checkpoint"]:
+        model.gradient_checkpointing_enable({"use_reentrant": job["checkpoint"] == "reentrant"})
+        if job["lora"]:
+            model.enable_input_require_grads()
+    model.config.use_cache = False
+    model.train()
+    optimizer = optimizer_of(job["optimizer"], [p for p in model.parameters() if p.requires_grad])
+    tokens = torch.randint(0, model.config.vocab_size, (job["batch"], job["length"]))
+    torch.cuda.reset_peak_memory_stats()
+    for _ in range(3):
+        batch = {"input_ids": tokens.to("cuda"), "attention_mask": torch.ones_like(tokens).to("cuda"), "labels": tokens.to("cuda")}
+        with torch.autocast("cuda", torch.bfloat16, enabled=job["autocast"]):
+            loss = model(**batch).loss
+        loss.backward()
+        loss = loss.detach()
+        if job["clip"]:
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+    found = {"allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved(), "end": torch.cuda.memory_allocated()}
+    pathlib.Path(job["result"]).write_text(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()
