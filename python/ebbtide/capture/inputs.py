@@ -58,6 +58,15 @@ class StepInputs:
         storage = self.recorder.declare(fake, "optimizer_state", name)
         self.sources[storage] = Source("optimizer_state", name, real, None if real is not None else value)
 
+    def declare_gradients(self, mode):
+        """Of earlier batches, to which those of this one are added. Like state they outlive the step."""
+        for _, fake, name in self.parameters.values():
+            if fake.requires_grad:
+                with mode, torch.no_grad():
+                    total = torch.empty_like(fake)
+                self.declare_state(total, f"accumulated.{name}", None, 0.0)
+                fake.grad = total
+
     def _declare(self, real, kind, name, requires_grad=False):
         device = self._device or ("cpu" if real.device.type == "meta" else None)
         fake = self.fakes.of(real, device, requires_grad)

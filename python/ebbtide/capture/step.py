@@ -42,6 +42,8 @@ class CaptureOptions:
     for_running: bool = False
     # Of a graph that is to be run: an update that cannot be recorded is left to PyTorch (a PlainUpdate); a text says why every one is. None: refused.
     plain_update: str | None = None
+    # Of a graph that is to be estimated: gradients of earlier batches are there when backward adds to them.
+    accumulates: bool = False
     # Given the optimizer's Update, gives what is recorded in its place.
     around: Callable[[Any], Any] | None = None
     # Over the model, the loss and what `around` adds; None: one that puts back what the code writes, and no more.
@@ -116,6 +118,8 @@ def _capture(model: torch.nn.Module, loss_fn: Callable[..., torch.Tensor] | None
              options: CaptureOptions, watch: Watch, started: float) -> CapturedStep:
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     inputs = StepInputs(model, example_batch, options.device, mode, plain=options.plain_update is not None)
+    if options.accumulates:
+        inputs.declare_gradients(mode)
     recorder, layers, known = inputs.recorder, Layers(model), KnownValues(inputs.recorder)
 
     rules = rules_for(mode)

@@ -35,9 +35,11 @@ def backend(module: torch.fx.GraphModule, example_inputs: Sequence[Any], options
     return torch._dynamo.disable(Piece(job, module))
 
 
-def reports() -> list[dict[str, Any]]:
-    """What the last iteration of each compiled graph took, as dicts; see docs/run.md."""
-    return [piece.report() for job in _jobs.values() for piece in job.pieces if piece.last is not None]
+def reports(options: dict[str, Any] | None = None) -> list[dict[str, Any]]:
+    """What the last iteration of each compiled graph took, as dicts; see docs/run.md. `options`: of those alone that were compiled with this
+    very object."""
+    return [piece.report() for job in _jobs.values() for piece in job.pieces
+            if piece.last is not None and (options is None or job.options is options)]
 
 
 class Piece:
@@ -85,7 +87,8 @@ class Piece:
         prepared, last = self.last
         said = prepared.planned.said
         out = {"name": self.name, "budget_bytes": said["budget_bytes"], "plain_peak_bytes": said["plain_peak_bytes"],
-               "policy": said["policy"], "plain_time_ns": said["plain_time_ns"]}
+               "policy": said["policy"], "plain_time_ns": said["plain_time_ns"], "trains": prepared.joint.pattern is not None,
+               "predicted": {name: said[name] for name in ("time_ns", "peak_bytes", "copied_out_bytes", "copied_in_bytes") if name in said}}
         return out | {k: v for k, v in last.items() if k != "step_time_ns"}
 
 

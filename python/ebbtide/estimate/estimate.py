@@ -51,9 +51,13 @@ class Estimate:
 
     def __init__(self, result: native.EstimateResult, notes: Sequence[str] = ()) -> None:
         self._result = result
-        self._fields = result.to_dict()
+        self._fields, self._table = result.to_dict(), result.text()
+        self.add_notes(notes)
+
+    def add_notes(self, notes: Sequence[str]) -> None:
+        """What the figures do not cover, beside what they say themselves."""
         self._fields["notes"] = [*notes, *self._fields["notes"]]
-        self._table = result.text() + "".join(f"note: {note}\n" for note in notes)
+        self._table += "".join(f"note: {note}\n" for note in notes)
 
     def __getattr__(self, name: str) -> Any:
         if not name.startswith("_") and name in self._fields:
@@ -110,28 +114,46 @@ def estimate(model: torch.nn.Module, example_inputs: Any, options: EstimateOptio
     if os.environ.get(IN_CHILD):
         raise CaptureError("ebbtide.estimate is called while the script is imported; expected `if __name__ == '__main__'` around its program")
 
-    parts = Parts((model, Loss(options.loss_fn), optimizer, batch), how)
-    capture, notes = _capture_here if torch.cuda.is_available() else _capture_on_phantom, []
-    report_progress(f"capturing {type(model).__name__}")
-    try:
-        [graph] = capture(parts, "cuda", any_batch=False)
-    except (HandoverError, _NoPhantom) as error:
-        notes.append(f"captured with the kernels of the CPU: {error}")
-        capture = _capture_here
-        [graph] = capture(parts, "cpu", any_batch=False)
-    finally:
-        report_progress("")
+    return estimate_parts(Parts((model, Loss(options.loss_fn), optimizer, batch), how), options)
 
+
+def estimate_parts(parts: Parts, options: EstimateOptions) -> Estimate:
+    """Of a whole step; of `options`, what `parts` does not say."""
+    capture = Capture(parts)
+    [graph] = capture(any_batch=False)
     asked = {"gpu": os.fspath(options.gpu)} | {
         name: getattr(options, name) for name in ("framework", "zero_grad", "iterations", "alloc_conf")}
-    result = native.estimate(graph, **asked)
+    result, notes = native.estimate(graph, **asked), capture.notes
     if not result.fits:  # other batches, to tell the largest that does
         try:
-            first, *others = capture(parts, "cpu" if notes else "cuda", any_batch=True)
-            result = native.estimate(first, others=others, options={"batch_size": batch_size_of(batch)}, **asked)
+            first, *others = capture(any_batch=True)
+            result = native.estimate(first, others=others, options={"batch_size": batch_size_of(parts[3])}, **asked)
         except (CaptureError, _NoPhantom, ValueError) as error:  # such a step has no other batches
             notes.append(f"the largest batch that fits is not known: {one_line(error)}")
     return Estimate(result, notes)
+
+
+class Capture:
+    """Captures a step with CUDA's kernels: in place where PyTorch sees a GPU, else on the phantom; with the CPU's where neither can be, which
+    `notes` then says."""
+
+    def __init__(self, parts: Parts) -> None:
+        self.notes: list[str] = []
+        self._parts, self._on_cpu = parts, False
+
+    def __call__(self, any_batch: bool) -> list[native.Graph]:
+        """One graph; with `any_batch` those of three batches, which tell all others."""
+        report_progress(f"capturing {type(self._parts[0]).__name__}")
+        try:
+            if not self._on_cpu:
+                try:
+                    return (_capture_here if torch.cuda.is_available() else _capture_on_phantom)(self._parts, "cuda", any_batch)
+                except (HandoverError, _NoPhantom) as error:
+                    self.notes.append(f"captured with the kernels of the CPU: {error}")
+                    self._on_cpu = True
+            return _capture_here(self._parts, "cpu", any_batch)
+        finally:
+            report_progress("")
 
 
 class _NoPhantom(Exception):
