@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     import torch
 
-    from . import hf, lightning, loggers
+    from . import hf, lightning, loggers, ray
     from .budget.budget import Budget
     from .capture.step import CapturedStep
     from .estimate.estimate import Estimate
@@ -161,7 +161,7 @@ def __getattr__(name: str) -> Any:
         from .step.report import Report
 
         return Report
-    if name in ("hf", "lightning", "loggers"):  # these import packages that nothing else needs
+    if name in ("hf", "lightning", "loggers", "ray"):  # these import packages that nothing else needs
         return importlib.import_module(f"{__name__}.{name}")
     if name == "__version__":
         from .native import version
@@ -175,4 +175,4 @@ def __dir__() -> Iterable[str]:
 
 
 __all__ = ["BudgetError", "CaptureError", "PlanError", "Report", "Shared", "SharedError", "__version__", "budget", "capture",
-           "estimate", "hf", "lightning", "loggers", "step", "tide_pool", "use_tide"]
+           "estimate", "hf", "lightning", "loggers", "ray", "step", "tide_pool", "use_tide"]

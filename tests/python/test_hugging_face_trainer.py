@@ -51,7 +51,7 @@ def plain(tmp_path_factory):
 def test_importing_ebbtide_imports_no_trainer():
     code = "import sys, ebbtide; sys.exit(any(name in sys.modules for name in ('torch', 'transformers', 'accelerate', 'lightning', 'ray')))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-    assert {"hf", "lightning"} <= set(dir(ebbtide))
+    assert {"hf", "lightning", "ray"} <= set(dir(ebbtide))
 
 
 def test_a_compiled_training_keeps_its_budget_and_the_bits_and_is_in_the_log(plain, tmp_path):

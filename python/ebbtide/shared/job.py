@@ -36,6 +36,7 @@ class Job:
         self.losses: list[float] = []
         self.error: BaseException | None = None
         self.stopped = False
+        self.held = False  # asked to take no further step in this piece of work; it keeps its memory
         self.seconds, self.waited_ns = 0.0, 0
         self.alone_ns: int | None = None  # the time of the last step that it took alone
         self.groups_ns: deque[tuple[int, int]] = deque(maxlen=_MOST_GROUPS)  # of this run: when each group began and ended
@@ -130,7 +131,7 @@ class Job:
 
     def go_on(self) -> None:
         """Before a run: what the run before has left is forgotten."""
-        self.stopped = self._begun = self._called_off = False
+        self.stopped = self.held = self._begun = self._called_off = False
         self.groups_ns.clear()
         self._ended.clear()
         if self.joined:
@@ -182,7 +183,7 @@ class Job:
             self._iterator = self._waiting = None
         try:
             with self._on_stream():
-                while (iterations is None or done < iterations) and not self.stopped:
+                while (iterations is None or done < iterations) and not (self.stopped or self.held):
                     batch = self._waiting or self._next_batch(once=iterations is None)
                     if batch is None:
                         break
@@ -272,6 +273,17 @@ class Job:
     def _leaves_of(self, batch: Any) -> BatchLeaves:
         batch = self.step._batch_of((batch,), {})
         return batch, *tree_flatten_with_path(batch)
+
+    @property
+    def random_state(self) -> bytes:
+        """Of its own random numbers, between steps."""
+        return self._here.engine.random_state if self.joined else self._random
+
+    @random_state.setter
+    def random_state(self, state: bytes) -> None:
+        self._random = state
+        if self.joined:
+            self._here.engine.random_state = state
 
     def _own_random_now(self) -> bytes:
         states = [torch.get_rng_state()]
