@@ -38,7 +38,8 @@ class Predictions:
         """The time in which each takes one step; None: they do not fit together."""
         key = tuple(sorted(graph.hash for graph in graphs))
         if key not in self._rounds:
-            said = native.share(sorted(graphs, key=lambda graph: graph.hash), capacity=self._capacity, may_plan=len(graphs) == 1).to_dict()
+            ordered: list[native.Graph] = sorted(graphs, key=lambda graph: graph.hash)
+            said = native.share(ordered, capacity=self._capacity, may_plan=len(graphs) == 1).to_dict()
             self._rounds[key] = said["time_ns"] if said["fits"] else None
         return self._rounds[key]
 
@@ -97,7 +98,9 @@ class Placement:
 
     def lost(self, trial: str, number: int) -> None:
         """The GPU's process or node is gone. Another takes its place when there is a node for it."""
-        if self._gpus.pop(number, None) is not None:
+        gone = self._gpus.pop(number, None)
+        if gone is not None:
+            ray.kill(gone)  # it may only have been out of reach
             self._ready.pop(number, None)
             self._trials.pop(number)
             self._full.discard(number)

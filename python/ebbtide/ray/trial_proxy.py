@@ -10,8 +10,9 @@ from typing import Any, TypeVar
 
 import ray
 from ray import tune
-from ray.exceptions import RayActorError, RayTaskError
+from ray.exceptions import ObjectLostError, RayActorError, RayTaskError
 
+_LOST = RayActorError, ObjectLostError  # the GPU's process or node is gone, or what it has answered went with it
 _FILE = "trial.pt"
 _POLL = 0.05  # seconds between two questions whether there is room
 _Answer = TypeVar("_Answer")
@@ -66,7 +67,7 @@ class TrialProxy(tune.Trainable):  # type: ignore[misc, unused-ignore]
             self._gpu = None
             try:
                 ray.get(gpu.close.remote(self.trial_id))
-            except RayActorError:
+            except _LOST:
                 pass  # it is gone with all it had
             ray.get(self.placement.left.remote(self.trial_id, number))
 
@@ -78,7 +79,7 @@ class TrialProxy(tune.Trainable):  # type: ignore[misc, unused-ignore]
                     self._come(at)
                 assert self._gpu is not None
                 return ask(self._gpu[1])
-            except RayActorError:
+            except _LOST:
                 lost, self._gpu = self._gpu, None
                 self._times_lost += 1
                 if lost is not None:
