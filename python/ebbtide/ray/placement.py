@@ -56,6 +56,7 @@ class Placement:
         self._ready: dict[int, Any] = {}  # by number, what tells that it runs
         self._trials: dict[int, dict[str, native.Graph]] = {}
         self._full: set[int] = set()  # has refused a trial since one left last
+        self._closing: list[Any] = []
         self._started = 0
         for _ in range(gpus):
             self._start()
@@ -88,6 +89,13 @@ class Placement:
         self._trials.get(number, {}).pop(trial, None)
         self._full.discard(number)
 
+    def ended(self, trial: str) -> None:
+        """Tune has done with it; what its process would give back when it is used for another trial is given back now."""
+        for number, trials in self._trials.items():
+            if trials.pop(trial, None) is not None:
+                self._full.discard(number)
+                self._closing.append(self._gpus[number].close.remote(trial))
+
     def no_room(self, trial: str, number: int) -> bool:
         """The GPU has refused it. Whether it may find room later: where it was alone, it never will."""
         self._trials.get(number, {}).pop(trial, None)
@@ -108,6 +116,8 @@ class Placement:
 
     def report(self) -> list[dict[str, Any]]:
         """Of each GPU that runs."""
+        if self._closing:
+            ray.wait(self._closing, num_returns=len(self._closing))
         return [ray.get(self._gpus[number].report.remote()) for number in self._running()]
 
     def _running(self) -> list[int]:

@@ -68,8 +68,23 @@ class SharedTuner:
             proxy = type("Trial", (TrialProxy,), {"placement": placement, "iterations": self._iterations, "report_every": self._report_every,
                                                   "save_every": self._save_every})
             wanted = tune.with_resources(proxy, PlacementGroupFactory([{"CPU": 0.001, _HEAD: 0.001}]))
-            found = tune.Tuner(wanted, param_space=self._space, tune_config=self._tune, run_config=self._run).fit()
+            run = copy.copy(self._run or tune.RunConfig())
+            run.callbacks = [*(run.callbacks or ()), _Ends(placement)]
+            found = tune.Tuner(wanted, param_space=self._space, tune_config=self._tune, run_config=run).fit()
             self.report = ray.get(placement.report.remote())
             return found
         finally:
             ray.kill(placement)
+
+
+class _Ends(tune.Callback):  # type: ignore[misc, unused-ignore]
+    """Tells which trials have ended: Tune keeps their processes for others, and says nothing to them."""
+
+    def __init__(self, placement: Any) -> None:
+        self._placement = placement
+
+    def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        self._placement.ended.remote(trial.trial_id)
+
+    def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        self._placement.ended.remote(trial.trial_id)
