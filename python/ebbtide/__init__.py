@@ -93,6 +93,7 @@ def step(
     clip_grad_norm: float | None = None, clip_grad_value: float | None = None,
     on_gradients: Callable[[list[torch.Tensor]], object] | None = None, swap_state: bool = False,
     measure: bool | Literal["again"] = True, pinned_limit: int | None = None, recheck: int | None = None,
+    kernels: Literal["eager", "inductor"] = "eager",
 ) -> Step:
     """One training step as a function that keeps a budget of device memory: `loss = step(x, y)` runs forward, backward
     and update, with the numbers of plain PyTorch to the last bit.
@@ -107,7 +108,8 @@ def step(
     `clip_grad_value` and `clip_grad_norm` are applied. With `swap_state` parameters and optimizer state may be on the
     host for a part of the step. With `measure` the ops are timed first; what was measured and planned is kept on disk
     ("again": what was measured before does not count). With `recheck` n the step is captured again before every n-th
-    step and compared with the one that runs (0: never; None: as the environment's EBBTIDE_RECHECK says). Returns a
+    step and compared with the one that runs (0: never; None: as the environment's EBBTIDE_RECHECK says). With `kernels`
+    "inductor" the step is compiled by Inductor first, and has its numbers, the same at every budget (docs/inductor.md). Returns a
     Step; raises ebbtide.BudgetError, a ValueError, where no plan keeps the budget, and ebbtide.CaptureError for what
     would not be the numbers of plain PyTorch. See docs/run.md and docs/guarantees.md.
     """
@@ -116,7 +118,7 @@ def step(
     return Step(model, loss_fn, optimizer, example_batch, StepOptions(
         budget=budget, policy=policy, link=link, device=device, autocast=autocast, accumulate=accumulate,
         clip_grad_norm=clip_grad_norm, clip_grad_value=clip_grad_value, on_gradients=on_gradients,
-        swap_state=swap_state, measure=measure, pinned_limit=pinned_limit, recheck=recheck))
+        swap_state=swap_state, measure=measure, pinned_limit=pinned_limit, recheck=recheck, kernels=kernels))
 
 
 def budget(limit: int | str, device: str | torch.device | None = None) -> Budget:

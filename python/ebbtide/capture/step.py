@@ -72,6 +72,7 @@ class CapturedStep:
         self.batch: list[torch.Tensor] = []  # the fakes of the batch's tensors
         self.asked: list[tuple[torch.Tensor, torch.Tensor]] = []  # tensors whose values decided which ops there are, and copies
         self.seconds = seconds
+        self.unfused: CapturedStep | None = None  # of a step in Inductor's kernels: as it was captured
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the graph file, gzip-compressed where the name ends in .gz."""

@@ -37,6 +37,7 @@ from .state import StateChanged
 if TYPE_CHECKING:
     from ..shared.shared import Shared
 
+KERNELS = ("eager", "inductor")
 NO_LIMIT = {"cpu": "1000%", "cuda": "110%"}  # the CPU's memory is taken as it is used
 _MOST_PLANS = 8  # for different batches and different values of what Python code reads, kept at a time
 _MANY_CAPTURES = 3  # of one form of batch: from then on a warning says what changes
@@ -60,6 +61,7 @@ class StepOptions:
     swap_state: bool = False  # parameters and optimizer state may leave the pool too
     measure: bool | Literal["again"] = True
     pinned_limit: int | None = None  # bytes of the host; None: as many as copies need
+    kernels: str = "eager"  # whose kernels run: "eager" or "inductor"
     recheck: int | None = None  # every so many steps the step is captured again and compared; 0: never; None: as EBBTIDE_RECHECK says
     progress: Reporter = report_progress
 
@@ -88,6 +90,8 @@ class Step:
         accumulate = options.accumulate
         if isinstance(accumulate, bool) or not isinstance(accumulate, int) or accumulate < 1:
             raise ValueError(f"accumulate {accumulate!r}: expected a number of batches from 1 on")
+        if options.kernels not in KERNELS:
+            raise ValueError(f"kernels {options.kernels!r}: expected one of {', '.join(KERNELS)}")
         self._options = options
         self._accumulate, self._collected = accumulate, 0
         self._totals: dict[Any, torch.Tensor] = {}  # sums of gradients, by parameter
@@ -236,12 +240,17 @@ class Step:
         note(f"capturing {type(self._model).__name__}")
         captured, guards = self._capture(leaves, shape)
         for place, (other, prepared) in enumerate(self._aside):
-            if other == key and first_difference(prepared.captured, captured) is None:
+            if other == key and first_difference(prepared.captured.unfused or prepared.captured, captured) is None:
                 # What changed makes no difference to the step.
                 prepared.refresh(captured, guards)
                 self._plans[key] = self._aside.pop(place)[1]
                 note("")
                 return prepared
+        if self._options.kernels == "inductor":
+            from ..inductor.fuse import fuse_capture  # Inductor takes a second to import
+
+            note("compiling by Inductor")
+            captured = fuse_capture(captured, self._device)
         measured = None
         if self._options.measure:
             measured = profile(captured.graph, counting(note, "measuring ops"), again=self._options.measure == "again",
@@ -327,7 +336,7 @@ class Step:
     def _check_again(self, prepared: Prepared, batch: Any) -> None:
         """Raises CaptureError where a capture of now is not the one that is about to run."""
         captured, _ = self._capture(*tree_flatten_with_path(batch))
-        difference = first_difference(prepared.captured, captured)
+        difference = first_difference(prepared.captured.unfused or prepared.captured, captured)
         if difference is not None:
             raise CaptureError(f"the step is not the one that was captured, and nothing that is watched has changed: {difference}; expected Python code "
                                "that decides by what it can reach")

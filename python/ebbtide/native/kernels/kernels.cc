@@ -91,7 +91,7 @@ void MakeTensor(Program& program, std::size_t n) {
 // Of the namespaces whose ops are known to be functions of their arguments and the random state. See also
 // capture/record.py.
 bool IsTorchs(const std::string& name) {
-  for (const char* const space : {"aten::", "prims::", "torchvision::"}) {
+  for (const char* const space : {"aten::", "prims::", "torchvision::", "ebbtide::"}) {
     if (name.rfind(space, 0) == 0) return true;
   }
   return false;
