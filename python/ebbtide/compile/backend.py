@@ -100,6 +100,11 @@ class Prepared:
         progress.report(f"capturing {piece.name}")
         with pointing_to("ebbtide.step, for a whole step,", "`with ebbtide.budget(...)`, for any eager code,"):
             self.joint = capture_joint(piece.module, args, piece.name, pattern)
+        if job.kernels == "inductor":
+            from ..inductor.fuse import fuse_joint  # Inductor takes a second to import
+
+            progress.report(f"compiling {piece.name} by Inductor")
+            fuse_joint(self.joint)
         device = self.joint.device
         self.measured = profile(self.joint.graph, progress.counting(progress.report, "measuring ops"), device=device) if job.measure else None
         progress.report("planning")

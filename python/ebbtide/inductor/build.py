@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -9,9 +10,9 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 from torch.utils.flop_counter import flop_registry
 
 from ..capture.file import _name_kinds
-from ..capture.record import PERSISTENT, _KNOWN, _asked_for, _is_random, _kind
+from ..capture.record import _KNOWN, PERSISTENT, _asked_for, _is_random, _kind
 from ..capture.values import bound_arguments, encode, name_of
-from .library import CHANGED, GIVEN, MADE, NUMBER, Kernel, add_kernel, short
+from .library import CHANGED, GIVEN, MADE, NUMBER, Called, Kernel, load, short
 from .program import Memory, Number, Value
 from .replay import Graph, NotFused
 from .segments import Name, Step, _contiguous
@@ -33,6 +34,7 @@ class Fused:
         self._numbers: dict[Any, int] = {}  # (storage, form) -> tensor
         self._values: dict[Name, Value | Number] = {("scalar", i): Number(i) for i in range(len(old["scalars"]))}
         self._kernels: dict[str, Kernel] = {}
+        self.called: dict[str, Called] = {}
         self._seeds: set[int] = set()
         self.phase, self.layer = "forward", ""
         made = {t for op in old["ops"] for t in op["outputs"]}
@@ -46,8 +48,7 @@ class Fused:
                 self.tensor_numbers[number] = len(self.tensors)
                 self.tensors.append(tensor | {"storage": storage})
                 memory = self._memories.setdefault(storage, Memory(self.storages[storage]["bytes"], storage))
-                value = Value(memory, getattr(torch, tensor["dtype"]), tuple(tensor["shape"]),
-                              tuple(tensor.get("stride") or _contiguous(tensor["shape"])), tensor.get("offset", 0))
+                value = _value_of(tensor, memory)
                 self._values["tensor", number] = value
                 self._numbers.setdefault((storage, *_form_of(value)), len(self.tensors) - 1)
 
@@ -60,7 +61,8 @@ class Fused:
                           tuple(form["shape"]), tuple(_contiguous(form["shape"])))
             number, self.phase = self._born(value), "backward"
             self._append({"kind": "ones", "inputs": [], "outputs": [number], "schema": "aten::ones.default", "arguments": {
-                "size": list(form["shape"]), "dtype": {"dtype": form["dtype"]}, "layout": None, "device": {"device": str(self._step.device)}, "pin_memory": None}})
+                "size": list(form["shape"]), "dtype": {"dtype": form["dtype"]}, "layout": None,
+                "device": {"device": str(self._step.device)}, "pin_memory": None}})
             self._values[name] = value
         if name not in self._values:
             raise NotFused(f"{name[0]} {name[1]} is not known where it is wanted")
@@ -108,12 +110,15 @@ class Fused:
                 where.append(arg)
             addresses.append((kind, place, arg.offset * arg.dtype.itemsize))
         forms = [_whole(value) for value in made]
-        kernel_name = add_kernel(kernel, addresses, [(name_of(v.dtype), v.shape, v.stride) for v in forms])
+        called = Called(kernel, tuple(addresses), tuple((name_of(v.dtype), v.shape, v.stride) for v in forms))
+        if called.name not in self.called:
+            self.called[called.name] = called
+            load(called)
         given_numbers, changed_numbers = [self._any(arg) for arg in given], [self._any(arg) for arg in changed]
         self._append({
             "kind": short(name), "inputs": [*given_numbers, *changed_numbers], "outputs": [self._born(v) for v in forms], "mutated": changed_numbers,
             "schema": "ebbtide::fused.default",
-            "arguments": {"kernel": kernel_name, "given": {"tensors": given_numbers}, "changed": {"tensors": changed_numbers},
+            "arguments": {"kernel": called.name, "given": {"tensors": given_numbers}, "changed": {"tensors": changed_numbers},
                           "numbers": {"scalars": numbers} if numbers else []}})
 
     def call(self, function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
@@ -158,7 +163,9 @@ class Fused:
         fake_args, fake_kwargs = tree_map_only(Value, fake, (args, kwargs))
         with self._step.mode, torch.no_grad():
             result = function(*fake_args, **fake_kwargs)
-        arguments, inputs, mutated = {}, [], []
+        arguments: dict[str, Any] = {}
+        inputs: list[int] = []
+        mutated: list[int] = []
         for argument, value in bound_arguments(schema, args, kwargs):
             values = [v for v in tree_leaves(value) if isinstance(v, Value)] if isinstance(value, (list, tuple, Value)) else []
             numbers = [self._tensor(v) for v in values]
@@ -188,7 +195,9 @@ class Fused:
         op = {"kind": _kind(function), "inputs": list(dict.fromkeys(inputs)), "outputs": outputs, "mutated": list(dict.fromkeys(mutated)),
               "schema": f"{schema.name}.{schema.overload_name or 'default'}", "arguments": arguments}
         formula = flop_registry.get(function.overloadpacket)
-        if formula is not None and (flops := int(formula(*fake_args, **fake_kwargs, out_val=result))):
+        whole = {a.name: v for a, v in bound_arguments(schema, fake_args, fake_kwargs)}
+        positional = [whole[a.name] for a in schema.arguments if not a.kwarg_only]
+        if formula is not None and (flops := int(formula(*positional, out_val=result))):
             op["flops"] = flops
         if function.namespace not in _KNOWN:
             op["random"], op["deterministic"] = True, False
@@ -202,6 +211,28 @@ class Fused:
         places = iter(given_back)
         wanted = {id(t) for t in leaves}
         return tuple(next(places) if isinstance(t, torch.Tensor) and id(t) in wanted else None for t in result)  # type: ignore[misc]
+
+    def as_captured(self, ops: Sequence[dict[str, Any]]) -> None:
+        """Ops of the captured graph that stay as they are."""
+        old = self._step.graph
+        for op in ops:
+            numbers: dict[int, int] = {}
+            for t in op["inputs"]:
+                value = self.value(("tensor", t))
+                assert isinstance(value, Value)
+                if not self._step.persistent(t) and _form_of(value) != _form_of(_value_of(old["tensors"][t], value.memory)):
+                    raise NotFused(f"{op['schema']} reads what Inductor has in another form")
+                numbers[t] = self._tensor(value)
+            known = {self._step.storage(t): self.value(("tensor", t)).memory for t in op["inputs"]}  # type: ignore[union-attr]
+            for t in op["outputs"]:
+                storage = self._step.storage(t)
+                memory = known.setdefault(storage, Memory(old["storages"][storage]["bytes"]))
+                value = _value_of(old["tensors"][t], memory)
+                numbers[t] = self._born(value) if memory.number is None else self._add_tensor(value)
+                self._values["tensor", t] = value
+            arguments = {name: _renumbered(value, numbers) for name, value in op["arguments"].items()}
+            fields = {field: [numbers[t] for t in op[field]] for field in ("inputs", "outputs", "mutated") if field in op}
+            self.ops.append(op | fields | {"arguments": arguments})
 
     # -- storages and tensors ------------------------------------------------------------------------------------------
 
@@ -269,6 +300,19 @@ class Fused:
         _name_kinds(self.ops, self.tensors, self.storages, gradients, held | gradients.keys())
         return {key: value for key, value in old.items() if key not in ("storages", "tensors", "ops", "outputs")} | {
             "storages": self.storages, "tensors": self.tensors, "ops": self.ops, "outputs": list(dict.fromkeys(outputs))}
+
+
+def _value_of(tensor: dict[str, Any], memory: Memory) -> Value:
+    return Value(memory, getattr(torch, tensor["dtype"]), tuple(tensor["shape"]), tuple(tensor.get("stride") or _contiguous(tensor["shape"])),
+                 tensor.get("offset", 0))
+
+
+def _renumbered(value: Any, numbers: dict[int, int]) -> Any:
+    if isinstance(value, dict) and "tensor" in value:
+        return {"tensor": numbers[value["tensor"]]}
+    if isinstance(value, dict) and "tensors" in value:
+        return {"tensors": [None if t is None else numbers[t] for t in value["tensors"]]}
+    return value
 
 
 def _form_of(value: Value) -> tuple[Any, ...]:

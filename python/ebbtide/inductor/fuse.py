@@ -6,6 +6,8 @@ import contextlib
 import copy
 import dataclasses
 import hashlib
+import json
+import pathlib
 import time
 import warnings
 from collections.abc import Iterator
@@ -13,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from .. import files
 from .build import Fused
-from .library import Kernel, kernels_of
-from .program import read
+from .library import Kernel, called_of, kernels_of, load
+from .program import Number, read
 from .replay import Graph, NotFused
-from .segments import Segment, Step, segments
+from .segments import Segment, Step, groups, segments, update_ops, update_segment
 
 if TYPE_CHECKING:
     from ..capture.step import CapturedStep
@@ -35,17 +38,35 @@ class FusedStep:
 
 def fuse(graph: Graph, device: str) -> FusedStep:
     """Compiles what a captured graph computes. Raises NotFused where Inductor, or this, does not take it."""
+    started = time.perf_counter()
+    path = files.cache_folder() / "fused" / f"{_key(graph, device)}.json"
     try:
-        return _fuse(graph, device)
+        kept = files.read_kept(path, lambda said: set(said) == {"graph", "storages", "tensors", "kernels"})
+        if kept is None:
+            kept = _fuse(graph, device)
+            files.keep(path, kept)
+        else:
+            for said in kept["kernels"]:
+                load(called_of(said))
     except NotFused:
         raise
     except Exception as error:
-        said = str(error).strip().splitlines()
-        raise NotFused(f"Inductor: {type(error).__name__}: {said[0] if said else ''}") from error
+        raise NotFused(_said(error)) from error
+    made = kept["graph"] | {"scalars": graph["scalars"]}
+    return FusedStep(made, dict(map(tuple, kept["storages"])), dict(map(tuple, kept["tensors"])), time.perf_counter() - started)
 
 
-def _fuse(graph: Graph, device: str) -> FusedStep:
-    started = time.perf_counter()
+def _key(graph: Graph, device: str) -> str:
+    """What a fused graph depends on: values of scalars are not among it."""
+    import torch._inductor.config as config
+
+    of_graph = graph | {"scalars": [scalar["name"] for scalar in graph["scalars"]]}
+    own = [path.read_bytes() for path in sorted(pathlib.Path(__file__).parent.glob("*.py"))]
+    said = [of_graph, device, torch.__version__, torch.get_num_threads(), config.get_hash(), hashlib.sha256(b"".join(own)).hexdigest()]
+    return hashlib.sha256(json.dumps(said, default=str).encode()).hexdigest()[:32]
+
+
+def _fuse(graph: Graph, device: str) -> dict[str, Any]:
     step = Step(graph, device)
     fused = Fused(step)
     compiled: dict[str, tuple[str, dict[str, Kernel]]] = {}
@@ -53,24 +74,58 @@ def _fuse(graph: Graph, device: str) -> FusedStep:
         if op["phase"] == "backward" and op["kind"] == "ones_like" and op["inputs"][0] in graph["outputs"]:
             fused.seed(op["outputs"][0])
     for segment in segments(step):
-        if segment.phase == "backward":
+        _restride(step, segment, fused)
+        _tell(segment, fused, *_compiled(step, segment, compiled))
+    refused: dict[str, int] = {}  # why -> how many ops of the update
+    for ops in groups(step, update_ops(graph)):
+        try:
+            segment = update_segment(step, ops)
             _restride(step, segment, fused)
-        source, kernels = _compiled(step, segment, compiled)
-        fused.use(kernels, segment.phase, segment.layer)
-        results = read(source, [fused.value(name) for name in segment.inputs], fused)
-        for name, value in zip(segment.outputs, results):
-            fused.give(name, value)
-    return FusedStep(fused.finish(), fused.storage_numbers, fused.tensor_numbers, time.perf_counter() - started)
+            source, kernels = _compiled(step, segment, compiled)
+        except Exception as error:
+            why = _said(error)
+            refused[why] = refused.get(why, 0) + len(ops)
+            fused.as_captured(ops)
+            continue
+        _tell(segment, fused, source, kernels)
+    for why, count in refused.items():
+        warnings.warn(f"kernels='inductor': {count} ops of the update run with eager's kernels: {why}", stacklevel=2)
+    made = fused.finish()
+    before = {fused.storage_numbers[s] for s in _changed(graph) if s in fused.storage_numbers}
+    if before != _changed(made) & set(fused.storage_numbers.values()):
+        raise NotFused("Inductor's program does not write what the step writes")
+    used = [called.to_json() for called in fused.called.values()]
+    return {"graph": made, "storages": list(fused.storage_numbers.items()), "tensors": list(fused.tensor_numbers.items()), "kernels": used}
+
+
+def _said(error: Exception) -> str:
+    said = str(error).strip().splitlines()
+    return str(error) if isinstance(error, NotFused) else f"Inductor: {type(error).__name__}: {said[0] if said else ''}"
+
+
+def _tell(segment: Segment, fused: Fused, source: str, kernels: dict[str, Kernel]) -> None:
+    """The program's lines become ops, what it returns has its names."""
+    fused.use(kernels, segment.phase, segment.layer)
+    results = read(source, [fused.value(name) for name in segment.inputs], fused)
+    for name, value in zip(segment.outputs, results):
+        fused.give(name, value)
+
+
+def _changed(graph: Graph) -> set[int]:
+    """The storages that ops change in place."""
+    return {graph["tensors"][t]["storage"] for op in graph["ops"] for t in op.get("mutated", ())}
 
 
 def _restride(step: Step, segment: Segment, fused: Fused) -> None:
-    """What forward gives has the strides that Inductor chose."""
+    """What an earlier segment gives has the strides that Inductor chose."""
     places = segment.module.graph.find_nodes(op="placeholder")
     for i, (name, fake) in enumerate(zip(segment.inputs, segment.fakes)):
         value = fused.value(name)
-        if tuple(fake.stride()) != value.stride:  # type: ignore[union-attr]
+        if isinstance(value, Number):
+            continue
+        if tuple(fake.stride()) != value.stride:
             with step.mode:
-                segment.fakes[i] = torch.empty_strided(value.shape, value.stride, dtype=value.dtype, device=step.device)  # type: ignore[assignment, union-attr]
+                segment.fakes[i] = torch.empty_strided(value.shape, value.stride, dtype=value.dtype, device=step.device)
             places[i].meta["val"] = segment.fakes[i]
 
 
@@ -124,4 +179,20 @@ def fuse_capture(captured: CapturedStep, device: str) -> CapturedStep:
     return made
 
 
-__all__ = ["FusedStep", "NotFused", "fuse", "fuse_capture"]
+def fuse_joint(joint: Any) -> None:
+    """A graph of torch.compile's (compile.capture.Joint), in Inductor's kernels. Where it cannot be, it stays as it is, and a warning says why."""
+    try:
+        fused = fuse(joint.graph, joint.device)
+    except NotFused as error:
+        warnings.warn(f"kernels='inductor': {error}; the graph runs with eager's kernels", stacklevel=2)
+        return
+    joint.graph = fused.graph
+    joint.inputs = [None if storage is None else fused.storages[storage] for storage in joint.inputs]
+    joint.tangents = [fused.storages[storage] for storage in joint.tangents]
+    joint.constants = [(fused.storages[storage], tensor) for storage, tensor in joint.constants]
+    handed = [form for form in (*joint.outputs, *joint.gradients) if hasattr(form, "storage")]
+    for form in handed:
+        form.storage = fused.storages[form.storage]
+
+
+__all__ = ["FusedStep", "NotFused", "fuse", "fuse_capture", "fuse_joint"]

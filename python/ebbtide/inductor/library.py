@@ -21,9 +21,41 @@ class Kernel:
     """A kernel of a program: its source, what it is called with, and whether it writes there."""
 
     name: str
+    types: tuple[str, ...]  # of its arguments, in C++
     source: str
-    writes: tuple[bool, ...]
     loaded: Any  # what the program calls
+
+    @property
+    def writes(self) -> tuple[bool, ...]:
+        return tuple(not kind.startswith("const ") for kind in self.types)
+
+
+@dataclasses.dataclass(frozen=True)
+class Called:
+    """A kernel with where its arguments come from, (list, place in it, bytes), and the forms of what it makes, (dtype, shape, stride)."""
+
+    kernel: Kernel
+    addresses: tuple[tuple[int, int, int], ...]
+    made: tuple[tuple[str, tuple[int, ...], tuple[int, ...]], ...]
+
+    @property
+    def name(self) -> str:
+        """The same for equal ones in every process."""
+        text = repr((self.kernel.source, self.addresses, self.made))
+        return f"{short(self.kernel.name)}.{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+
+    def to_json(self) -> list[Any]:
+        return [self.kernel.name, list(self.kernel.types), self.kernel.source, self.addresses, self.made]
+
+
+def called_of(said: list[Any]) -> Called:
+    """Of to_json's. The kernel is compiled if Inductor's cache does not have it any more."""
+    from torch._inductor.codecache import CppPythonBindingsCodeCache
+
+    name, types, source, addresses, made = said
+    loaded = CppPythonBindingsCodeCache.load_pybinding(types, source)
+    return Called(Kernel(name, tuple(types), source, loaded), tuple((a, b, c) for a, b, c in addresses),
+                  tuple((dtype, tuple(shape), tuple(stride)) for dtype, shape, stride in made))
 
 
 def kernels_of(source: str) -> dict[str, Kernel]:
@@ -35,11 +67,11 @@ def kernels_of(source: str) -> dict[str, Kernel]:
     for node in ast.parse(source).body:
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=ast.Attribute(value=ast.Name(id="async_compile"), attr="cpp_pybinding"),
-                                                                        args=[types, ast.Constant(value=text)])):
-                writes = tuple(not kind.startswith("const ") for kind in ast.literal_eval(types))
-                if not all(kind.endswith("*") for kind in ast.literal_eval(types)):
+                                                                        args=[types, ast.Constant(value=str(text))])):
+                kinds = tuple(ast.literal_eval(types))
+                if not all(kind.endswith("*") for kind in kinds):
                     raise NotFused(f"kernel {name} takes numbers")
-                out[name] = Kernel(name, text, writes, getattr(module, name))
+                out[name] = Kernel(name, kinds, text, getattr(module, name))
     return out
 
 
@@ -50,23 +82,15 @@ def _native() -> Any:
     return add
 
 
-def add_kernel(kernel: Kernel, addresses: list[tuple[int, int, int]], made: list[tuple[str, tuple[int, ...], tuple[int, ...]]]) -> str:
-    """Makes a kernel known to the engine, with where its arguments come from and the forms of what it makes. Gives the name of it, which
-    is the same for equal ones in every process."""
-    text = repr((kernel.source, addresses, made))
-    name = f"{short(kernel.name)}.{hashlib.sha256(text.encode()).hexdigest()[:16]}"
-    _load(name, kernel.loaded, addresses, made)
-    return name
-
-
-def _load(name: str, loaded: Any, addresses: list[tuple[int, int, int]], made: list[tuple[str, tuple[int, ...], tuple[int, ...]]]) -> None:
-    shared = ctypes.CDLL(loaded.__self__.__file__)
-    numbers = [len(addresses), *(n for address in addresses for n in address), len(made)]
-    for _, shape, stride in made:
+def load(called: Called) -> None:
+    """Makes a kernel known to the engine, under its name."""
+    shared = ctypes.CDLL(called.kernel.loaded.__self__.__file__)
+    numbers = [len(called.addresses), *(n for address in called.addresses for n in address), len(called.made)]
+    for _, shape, stride in called.made:
         numbers += [len(shape), *shape, *stride]
     error = ctypes.create_string_buffer(1024)
-    if _native()(name.encode(), ctypes.cast(shared.kernel, ctypes.c_void_p), (ctypes.c_int64 * len(numbers))(*numbers),
-                 " ".join(dtype for dtype, _, _ in made).encode(), error):
+    if _native()(called.name.encode(), ctypes.cast(shared.kernel, ctypes.c_void_p), (ctypes.c_int64 * len(numbers))(*numbers),
+                 " ".join(dtype for dtype, _, _ in called.made).encode(), error):
         raise NotFused(error.value.decode(errors="replace"))
 
 

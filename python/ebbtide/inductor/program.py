@@ -71,7 +71,8 @@ def read(source: str, inputs: list[Value | Number], builder: Builder) -> list[An
     raise NotFused("Inductor's program returns nothing")
 
 
-_IGNORED = {"assert_size_stride", "assert_size_stride_grouped", "assert_alignment", "args.clear", "torch.cuda.set_device", "torch.cuda.synchronize"}
+_IGNORED = {"assert_size_stride", "assert_size_stride_grouped", "assert_alignment", "assert_tensor_metadata", "args.clear",
+            "torch.cuda.set_device", "torch.cuda.synchronize"}
 _EMPTY = {"empty_strided_cpu", "empty_strided_cuda", "empty_strided"}
 _OPERATORS = {ast.Mult: operator.mul, ast.Add: operator.add, ast.Sub: operator.sub, ast.FloorDiv: operator.floordiv, ast.Div: operator.truediv}
 

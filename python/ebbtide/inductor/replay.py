@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -96,7 +96,7 @@ def _bernoulli_(self: torch.Tensor, p: float, generator: Any = None) -> torch.Te
     """As Inductor draws for dropout."""
     if torch._inductor.config.fallback_random:
         return aten.bernoulli_.float(self, p)
-    return self.copy_(torch.rand_like(self, dtype=torch.float32) < p)
+    return self.copy_(torch.rand_like(self, dtype=torch.float32) > 1 - p)
 
 
 def _batch_norm(input: torch.Tensor, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float, eps: float) -> Any:
@@ -132,8 +132,3 @@ def _without_copies(module: torch.fx.GraphModule) -> None:
         module.graph.erase_node(node)
     module.graph.eliminate_dead_code()
     module.recompile()
-
-
-def written(ops: Iterable[dict[str, Any]], graph: Graph) -> set[int]:
-    """The storages that ops make or change."""
-    return {graph["tensors"][t]["storage"] for op in ops for t in (*op["outputs"], *op.get("mutated", ()))}

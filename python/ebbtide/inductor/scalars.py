@@ -43,12 +43,12 @@ def _addcdiv(of: Any, self: Any, tensor1: Any, tensor2: Any, value: Any = 1) -> 
 
 
 _FORMULAS: dict[str, Callable[..., Any]] = {
-    "add.Tensor": _add, "sub.Tensor": _sub, "mul.Tensor": _mul, "div.Tensor": _div, "lerp.Scalar": _lerp, "addcmul.default": _addcmul, "addcdiv.default": _addcdiv,
+    "add.Tensor": _add, "sub.Tensor": _sub, "mul.Tensor": _mul, "div.Tensor": _div, "lerp.Scalar": _lerp,
+    "addcmul.default": _addcmul, "addcdiv.default": _addcdiv,
     "_foreach_add.List": _add, "_foreach_add.Scalar": _add, "_foreach_mul.Scalar": _mul, "_foreach_mul.ScalarList": _mul, "_foreach_div.ScalarList": _div,
     "_foreach_lerp.Scalar": _lerp, "_foreach_addcmul.Scalar": _addcmul, "_foreach_addcdiv.Scalar": _addcdiv, "_foreach_addcdiv.ScalarList": _addcdiv,
 }
 HAS_SCALARS = {f"aten::{name.replace('.', underscore + '.')}" for name in _FORMULAS for underscore in ("", "_")}
-_NAMES = {"scalar": "other", "scalars": "value", "tensors1": "end"}  # of lists' arguments, where they are others
 
 
 def with_scalars(schema: str, given: dict[str, Any]) -> Any:

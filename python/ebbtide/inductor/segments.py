@@ -57,12 +57,12 @@ class Step:
             stride = form.get("stride")
             dtype = getattr(torch, form["dtype"])
             if stride is None:
-                return torch.empty(form["shape"], dtype=dtype, device=self.device)  # type: ignore[return-value]
-            return torch.empty_strided(form["shape"], stride, dtype=dtype, device=self.device)  # type: ignore[return-value]
+                return torch.empty(form["shape"], dtype=dtype, device=self.device)
+            return torch.empty_strided(form["shape"], stride, dtype=dtype, device=self.device)
 
     def scalar(self) -> FakeTensor:
         with self.mode:
-            return torch.empty([], dtype=torch.float64)  # type: ignore[return-value]
+            return torch.empty([], dtype=torch.float64)
 
     def base_of(self, storage: int) -> int:
         """The tensor that stands for a storage that exists before the step, or that an earlier function gives."""
@@ -85,7 +85,7 @@ class Step:
         return list(read), list(scalars)
 
     def function(self, ops: Sequence[dict[str, Any]], given: Sequence[int], scalars: Sequence[int], wanted: Sequence[int],
-                 views: dict[int, int], stop: int = -1) -> Callable[..., Any]:
+                 views: dict[int, int]) -> Callable[..., Any]:
         """`views`: tensors that are seen through others of `given`."""
         graph = self.graph
 
@@ -127,12 +127,14 @@ def _contiguous(shape: Sequence[int]) -> list[int]:
 
 
 def segments(step: Step) -> Iterator[Segment]:
-    """In the order in which they run. The backward one may be changed before it is compiled: forward's results have the strides that Inductor gives them."""
+    """Forward and backward, in the order in which they run."""
     graph = step.graph
     before = [op for op in graph["ops"] if op["phase"] != "update"]
-    update = [op for op in graph["ops"] if op["phase"] == "update"]
-    yield from _joint(step, before, set(graph["outputs"]) | {t for op in update for t in op["inputs"]})
-    yield from _updates(step, update)
+    yield from _joint(step, before, set(graph["outputs"]) | {t for op in update_ops(graph) for t in op["inputs"]})
+
+
+def update_ops(graph: Graph) -> list[dict[str, Any]]:
+    return [op for op in graph["ops"] if op["phase"] == "update"]
 
 
 def _joint(step: Step, ops: list[dict[str, Any]], later: set[int]) -> Iterator[Segment]:
@@ -173,26 +175,28 @@ def _joint(step: Step, ops: list[dict[str, Any]], later: set[int]) -> Iterator[S
     count = len(first) + len(changed_first)
     forward_outputs: list[Name | None] = [("tensor", t) for t in first]
     if not backward:
-        _put_changes(module, len(first), [t for t, _ in changed_first], given)
+        _put_changes(step, module, len(first), [t for t, _ in changed_first], given)
         yield Segment("forward", module, fakes, [("tensor", t) for t in given], forward_outputs, len(first))
         return
     with torch._guards.tracing(torch._guards.TracingContext(step.mode)), torch._inductor.virtualized.V.set_fake_mode(step.mode):
         fw, bw = partition_fn(module, fakes, num_fwd_outputs=count, static_lifetime_input_indices=[])
     names = {f"primals_{i + 1}": ("tensor", t) for i, t in enumerate(primals)}
     names |= {f"tangents_{i + 1}": ("tensor", t) for i, t in enumerate([*tangents, *seeded])}
-    saved = fw.graph.output_node().args[0][count:]
+    saved: Sequence[Any] = fw.graph.output_node().args[0][count:]
     changed_storages = {step.storage(t) for t, _ in changed_first}
     for node in bw.graph.find_nodes(op="placeholder"):
-        name = names.get(node.name)
-        if name is not None and step.storage(name[1]) in changed_storages:
-            raise NotFused(f"backward reads {graph['tensors'][name[1]].get('name', 'a tensor')} as it was before forward changed it")
-    saved_names: list[Name | None] = [names.get(node.name) or ("node", node.name) for node in saved]
-    _put_changes(fw, len(first), [t for t, _ in changed_first], given)
+        primal = names.get(node.name)
+        if primal is not None and step.storage(primal[1]) in changed_storages:
+            raise NotFused(f"backward reads {graph['tensors'][primal[1]].get('name', 'a tensor')} as it was before forward changed it")
+    # Also where it is an input: what Inductor gives for it may be a copy in another layout.
+    saved_names: dict[str, Name] = {node.name: ("node", node.name) for node in saved}
+    _put_changes(step, fw, len(first), [t for t, _ in changed_first], given)
     inputs = [names[node.name] for node in fw.graph.find_nodes(op="placeholder")]
-    yield Segment("forward", fw, [node.meta["val"] for node in fw.graph.find_nodes(op="placeholder")], inputs, forward_outputs + saved_names, len(first))
-    _put_changes(bw, len(second), [t for t, _ in changed_second], given)
+    forward_fakes = [node.meta["val"] for node in fw.graph.find_nodes(op="placeholder")]
+    yield Segment("forward", fw, forward_fakes, inputs, [*forward_outputs, *saved_names.values()], len(first))
+    _put_changes(step, bw, len(second), [t for t, _ in changed_second], given)
     bw_places = bw.graph.find_nodes(op="placeholder")
-    inputs = [names.get(node.name) or ("node", node.name) for node in bw_places]
+    inputs = [saved_names.get(node.name) or names[node.name] for node in bw_places]
     yield Segment("backward", bw, [node.meta["val"] for node in bw_places], inputs, [("tensor", t) for t in second], len(second))
 
 
@@ -213,7 +217,7 @@ def _take_changes(module: torch.fx.GraphModule, given: Sequence[int]) -> list[tu
     return out
 
 
-def _put_changes(module: torch.fx.GraphModule, at: int, tensors: Sequence[int], given: Sequence[int]) -> None:
+def _put_changes(step: Step, module: torch.fx.GraphModule, at: int, tensors: Sequence[int], given: Sequence[int]) -> None:
     """The outputs from `at` on are copied to inputs, as many as there are `tensors`, and are no outputs any more."""
     if not tensors:
         return
@@ -224,17 +228,14 @@ def _put_changes(module: torch.fx.GraphModule, at: int, tensors: Sequence[int], 
         name = f"primals_{list(given).index(tensor) + 1}"
         place = by_name.get(name)
         if place is None:
-            raise NotFused(f"what is written to {name} is not read")
+            with graph.inserting_after(list(by_name.values())[-1]):
+                place = by_name[name] = graph.placeholder(name)
+            place.meta["val"] = step.fake(tensor)
         with graph.inserting_before(output):
             node = graph.call_function(aten.copy_.default, (place, value))
             node.meta["val"] = place.meta["val"]
     output.args = ([*results[:at], *results[at + len(tensors):]],)
     module.recompile()
-
-
-def _updates(step: Step, ops: list[dict[str, Any]]) -> Iterator[Segment]:
-    for group in groups(step, ops):
-        yield _update(step, group)
 
 
 def groups(step: Step, ops: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
@@ -273,7 +274,8 @@ def _connected(step: Step, ops: list[dict[str, Any]]) -> list[list[dict[str, Any
     return list(groups.values())
 
 
-def _update(step: Step, ops: list[dict[str, Any]]) -> Segment:
+def update_segment(step: Step, ops: list[dict[str, Any]]) -> Segment:
+    """One of `groups`."""
     read, scalars = step.needs(ops)
     persistent = [t for t in read if step.persistent(t)]
     bases = list(dict.fromkeys(step.base_of(step.storage(t)) for t in persistent))

@@ -1,0 +1,189 @@
+"""Inductor's kernels within a budget: the same bits at every budget, and those of Inductor without one."""
+
+import copy
+import shutil
+import warnings
+
+import pytest
+
+torch = pytest.importorskip("torch")
+if shutil.which("g++") is None and shutil.which("clang++") is None:
+    pytest.skip("Inductor compiles with a C++ compiler, and there is none", allow_module_level=True)
+
+from support.replay import same_bits  # noqa: E402
+from torch import nn  # noqa: E402
+from torch.nn import functional as F  # noqa: E402
+
+import ebbtide  # noqa: E402
+from ebbtide.inductor import fuse as fusing  # noqa: E402
+from ebbtide.inductor.program import Memory, Value, read  # noqa: E402
+from ebbtide.inductor.replay import NotFused  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def fresh_dynamo(one_thread, own_cache):
+    torch._dynamo.reset()
+
+
+class Net(nn.Module):
+    """A convolution, statistics that are written, dropout, a reduction, a product."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.norm, self.head = nn.Conv2d(3, 8, 3, padding=1, bias=False), nn.BatchNorm2d(8), nn.Linear(8, 4)
+
+    def forward(self, x):
+        return self.head(F.dropout(F.gelu(self.norm(self.conv(x))), 0.2, self.training).mean((2, 3)))
+
+
+def made(optimizer=torch.optim.SGD):
+    torch.manual_seed(0)
+    model = Net()
+    return model, optimizer(model.parameters(), lr=0.1)
+
+
+BATCH = torch.randn(4, 3, 16, 16), torch.tensor([0, 1, 2, 3])
+
+
+def steps(model, step, count=3):
+    torch.manual_seed(7)
+    losses = [step(*BATCH).detach().clone() for _ in range(count)]
+    return [*losses, *(t.detach().clone() for t in model.state_dict().values())]
+
+
+def of_step(budget, optimizer=torch.optim.SGD):
+    model, optimizer = made(optimizer)
+    step = ebbtide.step(model, F.cross_entropy, optimizer, BATCH, budget=budget, kernels="inductor")
+    out = steps(model, step), step.report().to_dict(), step._current.graph
+    step.close()
+    return out
+
+
+def of_loop(**how):
+    model, optimizer = made()
+    called = torch.compile(model, **how)
+
+    def step(x, y):
+        optimizer.zero_grad()
+        loss = F.cross_entropy(called(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return steps(model, step)
+
+
+def smallest(run):
+    """The smallest budget that works."""
+    with pytest.raises(ebbtide.BudgetError) as refused:
+        run("1KiB")
+    return refused.value.minimum_budget_bytes
+
+
+def test_a_step_has_the_same_bits_at_every_budget_and_fewer_ops():
+    plain, _, graph = of_step(None)
+    assert any(op["schema"] == "ebbtide::fused.default" for op in graph["ops"])
+    assert {op["phase"] for op in graph["ops"] if op["schema"].startswith("ebbtide::")} == {"forward", "backward", "update"}
+    eager = ebbtide.capture(made()[0], F.cross_entropy, None, BATCH).graph
+    assert len(graph["ops"]) < len(eager["ops"])
+    within, report, _ = of_step(smallest(of_step))
+    assert report["peak_bytes"] <= report["budget_bytes"] < report["plain_peak_bytes"]
+    assert all(map(same_bits, within, plain))
+
+
+def test_torch_compile_has_inductor_s_bits_at_every_budget():
+    def ours(budget):
+        torch._dynamo.reset()
+        return of_loop(backend="ebbtide", options={"budget": budget, "kernels": "inductor"})
+
+    whole = of_loop()
+    assert all(map(same_bits, ours(None), whole))
+    assert all(map(same_bits, ours(smallest(ours)), whole))
+
+
+def test_the_second_start_compiles_nothing(monkeypatch):
+    plain, _, _ = of_step(None)
+    monkeypatch.setattr(fusing, "_fuse", lambda *_: pytest.fail("what was compiled was kept"))
+    again, _, _ = of_step(None)
+    assert all(map(same_bits, again, plain))
+
+
+def test_an_update_that_inductor_is_not_given_keeps_eager_s_kernels():
+    with pytest.warns(UserWarning, match="of the update run with eager's kernels: aten::add_.Tensor reads a number from a tensor while it runs"):
+        _, _, graph = of_step(None, torch.optim.Adafactor)
+    assert not any(op["schema"].startswith("ebbtide::") for op in graph["ops"] if op["phase"] == "update" and "clamp" in op["kind"])
+    assert any(op["schema"].startswith("ebbtide::") for op in graph["ops"] if op["phase"] == "backward")
+
+
+def test_what_inductor_does_not_compile_runs_with_eager_s_kernels(monkeypatch):
+    def no_compiler(*_, **__):
+        raise RuntimeError("No working C++ compiler found")
+
+    model, optimizer = made()
+    plain = copy.deepcopy(model)
+    with monkeypatch.context() as patched:
+        patched.setattr("torch._inductor.compile_fx.compile_fx_inner", no_compiler)
+        with pytest.warns(UserWarning, match="No working C\\+\\+ compiler found; the step runs with eager's kernels"):
+            step = ebbtide.step(model, F.cross_entropy, optimizer, BATCH, kernels="inductor")
+    ours = steps(model, step, 1)
+    other = torch.optim.SGD(plain.parameters(), lr=0.1)
+
+    def eager(x, y):
+        other.zero_grad()
+        loss = F.cross_entropy(plain(x), y)
+        loss.backward()
+        other.step()
+        return loss
+
+    assert all(map(same_bits, ours, steps(plain, eager, 1)))
+
+
+def test_other_kernels_are_refused():
+    model, optimizer = made()
+    with pytest.raises(ValueError, match="kernels 'triton': expected one of eager, inductor"):
+        ebbtide.step(model, F.cross_entropy, optimizer, BATCH, kernels="triton")
+
+
+class Told:
+    """What a program's lines say."""
+
+    def __init__(self):
+        self.lines = []
+
+    def kernel(self, name, args):
+        self.lines.append((name, args))
+
+    def call(self, function, args, kwargs):
+        self.lines.append((str(function), args, kwargs))
+
+
+def test_a_program_is_read_line_by_line():
+    told, x = Told(), Value(Memory(48), torch.float32, (3, 4), (4, 1))
+    source = """
+def call(args):
+    arg0_1, = args
+    args.clear()
+    assert_size_stride(arg0_1, (3, 4), (4, 1))
+    buf0 = empty_strided_cpu((4, 3), (3, 1), torch.float32)
+    cpp_fused_relu_0(arg0_1, buf0)
+    buf1 = buf0; del buf0  # reuse
+    extern_kernels.mm(buf1, reinterpret_tensor(arg0_1, (3, 2), (4, 1), 1), out=buf1)
+    return (buf1, )
+"""
+    [result] = read(source, [x], told)
+    (name, (given, buffer)), (function, (_, view), kwargs) = told.lines
+    assert (name, given, buffer.memory.bytes) == ("cpp_fused_relu_0", x, 48)
+    assert function == "aten.mm" and (view.shape, view.stride, view.offset) == ((3, 2), (4, 1), 1) and view.memory is x.memory
+    assert kwargs["out"] is buffer is result
+
+
+@pytest.mark.parametrize("line", ["if x: pass", "buf0 = unknown.call(x)", "buf0 = torch.ops.aten.there_is_none(x)", "for i in x: pass", "buf0 = lambda: 1"])
+def test_a_line_of_another_kind_is_refused(line):
+    with pytest.raises(NotFused, match="Inductor's program"):
+        read(f"def call(args):\n    x, = args\n    {line}\n    return (x, )\n", [Value(Memory(4), torch.float32, (1,), (1,))], Told())
+
+
+def test_no_warning_where_all_is_compiled():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        of_step(None)
