@@ -45,9 +45,9 @@ def made(optimizer=torch.optim.SGD):
 BATCH = torch.randn(4, 3, 16, 16), torch.tensor([0, 1, 2, 3])
 
 
-def steps(model, step, count=3):
+def steps(model, step, count=3, batch=BATCH):
     torch.manual_seed(7)
-    losses = [step(*BATCH).detach().clone() for _ in range(count)]
+    losses = [step(*batch).detach().clone() for _ in range(count)]
     return [*losses, *(t.detach().clone() for t in model.state_dict().values())]
 
 
@@ -109,7 +109,7 @@ def test_the_second_start_compiles_nothing(monkeypatch):
 
 
 def test_an_update_that_inductor_is_not_given_keeps_eager_s_kernels():
-    with pytest.warns(UserWarning, match="of the update run with eager's kernels: aten::add_.Tensor reads a number from a tensor while it runs"):
+    with pytest.warns(UserWarning, match="138 ops of the update run with eager's kernels: aten::full.default takes a number that changes"):
         _, _, graph = of_step(None, torch.optim.Adafactor)
     assert not any(op["schema"].startswith("ebbtide::") for op in graph["ops"] if op["phase"] == "update" and "clamp" in op["kind"])
     assert any(op["schema"].startswith("ebbtide::") for op in graph["ops"] if op["phase"] == "backward")
@@ -121,11 +121,12 @@ def test_what_inductor_does_not_compile_runs_with_eager_s_kernels(monkeypatch):
 
     model, optimizer = made()
     plain = copy.deepcopy(model)
+    batch = BATCH[0][:3], BATCH[1][:3]  # one that nothing is kept of
     with monkeypatch.context() as patched:
         patched.setattr("torch._inductor.compile_fx.compile_fx_inner", no_compiler)
         with pytest.warns(UserWarning, match="No working C\\+\\+ compiler found; the step runs with eager's kernels"):
-            step = ebbtide.step(model, F.cross_entropy, optimizer, BATCH, kernels="inductor")
-    ours = steps(model, step, 1)
+            step = ebbtide.step(model, F.cross_entropy, optimizer, batch, kernels="inductor")
+    ours = steps(model, step, 1, batch)
     other = torch.optim.SGD(plain.parameters(), lr=0.1)
 
     def eager(x, y):
@@ -135,7 +136,7 @@ def test_what_inductor_does_not_compile_runs_with_eager_s_kernels(monkeypatch):
         other.step()
         return loss
 
-    assert all(map(same_bits, ours, steps(plain, eager, 1)))
+    assert all(map(same_bits, ours, steps(plain, eager, 1, batch)))
 
 
 def test_other_kernels_are_refused():

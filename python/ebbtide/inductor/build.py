@@ -15,7 +15,7 @@ from ..capture.values import bound_arguments, encode, name_of
 from .library import CHANGED, GIVEN, MADE, NUMBER, Called, Kernel, load, short
 from .program import Memory, Number, Value
 from .replay import Graph, NotFused
-from .segments import Name, Step, _contiguous
+from .segments import Name, Step, _contiguous, _form
 
 aten = torch.ops.aten
 
@@ -220,19 +220,30 @@ class Fused:
             for t in op["inputs"]:
                 value = self.value(("tensor", t))
                 assert isinstance(value, Value)
-                if not self._step.persistent(t) and _form_of(value) != _form_of(_value_of(old["tensors"][t], value.memory)):
-                    raise NotFused(f"{op['schema']} reads what Inductor has in another form")
                 numbers[t] = self._tensor(value)
             known = {self._step.storage(t): self.value(("tensor", t)).memory for t in op["inputs"]}  # type: ignore[union-attr]
             for t in op["outputs"]:
                 storage = self._step.storage(t)
                 memory = known.setdefault(storage, Memory(old["storages"][storage]["bytes"]))
-                value = _value_of(old["tensors"][t], memory)
+                value = self._captured_value(op, t, memory)
                 numbers[t] = self._born(value) if memory.number is None else self._add_tensor(value)
                 self._values["tensor", t] = value
             arguments = {name: _renumbered(value, numbers) for name, value in op["arguments"].items()}
             fields = {field: [numbers[t] for t in op[field]] for field in ("inputs", "outputs", "mutated") if field in op}
             self.ops.append(op | fields | {"arguments": arguments})
+
+    def _captured_value(self, op: dict[str, Any], output: int, memory: Memory) -> Value:
+        """A result of an op as captured. A view of something that Inductor has in another form would be of other elements."""
+        tensors = self._step.graph["tensors"]
+        for t in op["inputs"]:
+            value = self.value(("tensor", t))
+            if not isinstance(value, Value) or value.memory is not memory:
+                continue
+            if _form(tensors[t]) == _form(tensors[output]):
+                return value
+            if _form_of(value) != _form_of(_value_of(tensors[t], memory)):
+                raise NotFused(f"{op['schema']} is given what Inductor has in another form")
+        return _value_of(tensors[output], memory)
 
     # -- storages and tensors ------------------------------------------------------------------------------------------
 

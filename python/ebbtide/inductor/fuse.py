@@ -41,7 +41,7 @@ def fuse(graph: Graph, device: str) -> FusedStep:
     started = time.perf_counter()
     path = files.cache_folder() / "fused" / f"{_key(graph, device)}.json"
     try:
-        kept = files.read_kept(path, lambda said: set(said) == {"graph", "storages", "tensors", "kernels"})
+        kept = files.read_kept(path, lambda said: set(said) == {"graph", "storages", "tensors", "kernels", "refused"})
         if kept is None:
             kept = _fuse(graph, device)
             files.keep(path, kept)
@@ -52,6 +52,8 @@ def fuse(graph: Graph, device: str) -> FusedStep:
         raise
     except Exception as error:
         raise NotFused(_said(error)) from error
+    for why, count in kept["refused"].items():
+        warnings.warn(f"kernels='inductor': {count} ops of the update run with eager's kernels: {why}", stacklevel=3)
     made = kept["graph"] | {"scalars": graph["scalars"]}
     return FusedStep(made, dict(map(tuple, kept["storages"])), dict(map(tuple, kept["tensors"])), time.perf_counter() - started)
 
@@ -88,14 +90,12 @@ def _fuse(graph: Graph, device: str) -> dict[str, Any]:
             fused.as_captured(ops)
             continue
         _tell(segment, fused, source, kernels)
-    for why, count in refused.items():
-        warnings.warn(f"kernels='inductor': {count} ops of the update run with eager's kernels: {why}", stacklevel=2)
     made = fused.finish()
     before = {fused.storage_numbers[s] for s in _changed(graph) if s in fused.storage_numbers}
     if before != _changed(made) & set(fused.storage_numbers.values()):
         raise NotFused("Inductor's program does not write what the step writes")
     used = [called.to_json() for called in fused.called.values()]
-    return {"graph": made, "storages": list(fused.storage_numbers.items()), "tensors": list(fused.tensor_numbers.items()), "kernels": used}
+    return {"graph": made, "storages": list(fused.storage_numbers.items()), "tensors": list(fused.tensor_numbers.items()), "kernels": used, "refused": refused}
 
 
 def _said(error: Exception) -> str:
