@@ -119,6 +119,24 @@ def test_an_estimate_is_of_the_trainers_own_step_and_changes_nothing(plain, tmp_
     assert checkpointed.peak_allocated_bytes < said.peak_allocated_bytes
 
 
+@pytest.mark.parametrize(("capacity", "first"), [(10_000, 8), (10_000, 400), (150, 8), (104, 8), (90, 8)])
+def test_a_search_finds_the_largest_batch_from_few_captures(monkeypatch, capacity, first):
+    from ebbtide.trainers import prediction
+
+    def estimate(search, size):  # 100 bytes and 5 a sample, rounded up to 8: not quite a line
+        return {"gpu": "gpu", "capacity_bytes": capacity, "safe_bytes": -(-(100 + 5 * size) // 8) * 8}
+
+    def at(search, size):
+        search.made.setdefault(size, estimate(search, size))
+
+    monkeypatch.setattr(prediction._Search, "_estimate", estimate)
+    monkeypatch.setattr(prediction._Search, "_at", at)
+    search = prediction._Search(None, "gpu", {size: size for size in (first, 2 * first + 1, 3 * first + 5)})
+    found = search.largest("safe_bytes")
+    right = max((size for size in range(2000) if size and estimate(search, size)["safe_bytes"] <= capacity), default=0)
+    assert right - max(1, right // 50) <= found <= right and len(search.made) <= 10
+
+
 def test_mistakes_are_said_before_training(tmp_path):
     with pytest.raises(ValueError, match=r"torch_compile_backend='ebbtide'.*EbbtideCallback"):
         ebbtide.hf.EbbtideCallback  # noqa: B018  what a program that uses it imports
