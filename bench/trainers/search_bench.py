@@ -108,6 +108,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--ways", default=",".join(WAYS))
+    parser.add_argument("--keep", help="a file in which runs are kept, so that several calls of the bench make one")
     options = parser.parse_args()
     torch.set_num_threads(1)
     wanted = ebbtide.ray.resources(step_fn, capacity=CAPACITY, by=KINDS)
@@ -116,6 +117,9 @@ def main():
     alone = {json.dumps(config, sort_keys=True): list(losses_of(config, STEPS)) for config in configs()}
     ways = options.ways.split(",")
     times, figures = {way: [] for way in ways}, {way: {"finished": [], "out of memory": [], "other numbers": [], "steps": []} for way in ways}
+    if options.keep and os.path.exists(options.keep):
+        with open(options.keep) as file:
+            times, figures = json.load(file)
     for _ in range(options.runs):
         for way in ways:
             with tempfile.TemporaryDirectory() as folder, cluster_of(2, EBBTIDE_CACHE=os.path.join(folder, "cache")):
@@ -132,6 +136,9 @@ def main():
                 print(f"{way}: {times[way][-1]:.1f} s, {figures[way]['finished'][-1]} of {len(found)} finished, "
                       f"{figures[way]['out of memory'][-1]} out of memory, {figures[way]['other numbers'][-1]} with other numbers, "
                       f"{figures[way]['steps'][-1]} steps", flush=True)
+    if options.keep:
+        with open(options.keep, "w") as file:
+            json.dump([times, figures], file)
     print(f"\n{'way':16}{'median':>10}{'least':>10}{'most':>10}{'finished':>10}{'out of memory':>15}")
     for way in ways:
         print(f"{way:16}{statistics.median(times[way]):>8.1f} s{min(times[way]):>8.1f} s{max(times[way]):>8.1f} s{min(figures[way]['finished']):>10}"

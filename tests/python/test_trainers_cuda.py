@@ -19,7 +19,7 @@ def train(callback):
                                          vocab_size=128, max_position_embeddings=64, bos_token_id=1, eos_token_id=2, pad_token_id=0))
     rows = [torch.arange(32) for _ in range(32)]
     arguments = TrainingArguments(per_device_train_batch_size=16, max_steps=2, logging_steps=1, report_to=[], disable_tqdm=True, save_strategy="no",
-                                  output_dir="out", bf16=BF16)
+                                  output_dir="out", bf16=True)
     trainer = Trainer(model=model, args=arguments, train_dataset=[{"input_ids": row, "labels": row} for row in rows], callbacks=[callback])
     trainer.train()
     return callback.report() | {"device": str(next(trainer.model.parameters()).device)}
@@ -28,10 +28,9 @@ print("\\n" + json.dumps([train(ebbtide.hf.EbbtideCallback("90%")), train(ebbtid
 """
 
 
-@pytest.mark.parametrize("bf16", [False, True])
-def test_a_trainer_keeps_its_budget_on_a_gpu(tmp_path, bf16):
+def test_a_trainer_keeps_its_budget_on_a_gpu(tmp_path):
     pytest.importorskip("accelerate")
-    done = run_program(CALM_END + TRAINER.replace("BF16", str(bf16)), tmp_path, PYTHONPATH=importable(), EBBTIDE_PHANTOM_CHECK="race")
+    done = run_program(CALM_END + TRAINER, tmp_path, PYTHONPATH=importable(), EBBTIDE_PHANTOM_CHECK="race")
     compiled, held = json.loads(done.stdout.splitlines()[-1])
     assert compiled["device"] == held["device"] == "cuda:0"
     assert 0 < compiled["peak_bytes"] <= compiled["budget_bytes"] < compiled["plain_peak_bytes"] and 0 < held["peak_bytes"] <= 1 << 30
