@@ -19,6 +19,7 @@ struct CaptureFlags {
   ModelFlags model;
   OutputFlags output;
   bool any_batch = false;
+  std::string kernels = "eager";
 };
 
 Status CheckTarget(const ModelFlags& flags) {
@@ -40,6 +41,11 @@ Result<int> RunCapture(const CaptureFlags& flags) {
   words.insert(words.end(), {"-o", path, fmt::format("--seed={}", flags.output.seed)});
   if (flags.output.threads > 0) words.push_back(fmt::format("--threads={}", flags.output.threads));
   if (flags.any_batch) words.push_back("--any-batch");
+  if (flags.kernels != "eager" && flags.kernels != "inductor") {
+    return Fail("--kernels {}: expected eager or inductor", flags.kernels);
+  }
+  if (flags.any_batch && flags.kernels != "eager") return Fail("--kernels: expected none with --any-batch");
+  words.push_back("--kernels=" + flags.kernels);
   if (flags.output.json) words.push_back("--json");
   if (flags.output.quiet) words.push_back("-q");
   if (flags.output.verbose) words.push_back("-v");
@@ -62,6 +68,9 @@ Verb AddCapture(CLI::App& program) {
          "--any-batch", flags->any_batch,
          "Three captures, from which the step at any batch follows: FILE, .second.json and .third.json beside it")
       ->disable_flag_override();
+  app->add_option("--kernels", flags->kernels,
+                  "eager (default), or inductor: the step as Inductor compiles it, an op for each of its kernels")
+      ->type_name("NAME");
   AddOutputFlags(*app, flags->output, "The graph: .json or .json.gz");
   return {app, [flags] { return RunCapture(*flags); }};
 }

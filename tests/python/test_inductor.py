@@ -1,6 +1,7 @@
 """Inductor's kernels within a budget: the same bits at every budget, and those of Inductor without one."""
 
 import copy
+import json
 import shutil
 import warnings
 
@@ -10,11 +11,14 @@ torch = pytest.importorskip("torch")
 if shutil.which("g++") is None and shutil.which("clang++") is None:
     pytest.skip("Inductor compiles with a C++ compiler, and there is none", allow_module_level=True)
 
+from support.cuda_steps import run as run_on_phantom  # noqa: E402
+from support.on_phantom import LIBRARIES, needs_phantom  # noqa: E402
 from support.replay import same_bits  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
 import ebbtide  # noqa: E402
+from ebbtide import native  # noqa: E402
 from ebbtide.inductor import fuse as fusing  # noqa: E402
 from ebbtide.inductor.program import Memory, Value, read  # noqa: E402
 from ebbtide.inductor.replay import NotFused  # noqa: E402
@@ -188,3 +192,40 @@ def test_no_warning_where_all_is_compiled():
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
         of_step(None)
+
+
+def test_a_captured_file_of_fused_kernels_is_planned(tmp_path, capsys):
+    from ebbtide.commands.capture import main
+
+    path = tmp_path / "step.json"
+    assert main(["mlp", "--batch-size", "64", "--widths", "32,64,8", "--kernels", "inductor", "--json", "-o", str(path)]) == 0
+    fused = json.loads(capsys.readouterr().out)["fused"]
+    assert fused["ops"] < fused["captured_ops"] and fused["made_bytes"] < fused["captured_made_bytes"] and fused["kernels"] > 3
+    planned = native.plan(native.Graph(path.read_text(), "step"), budget="100%")
+    assert planned.to_dict()["feasible"] and planned.to_dict()["peak_bytes"] <= planned.to_dict()["plain_peak_bytes"]
+
+
+@needs_phantom
+def test_on_a_gpu_a_step_of_triton_s_kernels_lies_in_its_pool_without_a_race(tmp_path):
+    said, statistics = run_on_phantom(
+        """
+        model = torch.nn.Sequential(torch.nn.Linear(32, 64), torch.nn.GELU(), torch.nn.Dropout(0.1), torch.nn.Linear(64, 8)).cuda()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        batch = torch.randn(16384, 32).cuda(), torch.randint(0, 8, (16384,)).cuda()
+        def step(budget):
+            return ebbtide.step(model, F.cross_entropy, optimizer, batch, device="cuda", budget=budget, kernels="inductor")
+        try:
+            step("1MiB")
+        except ebbtide.BudgetError as error:
+            step = step(error.minimum_budget_bytes)
+        step(*batch)
+        undeclared = phantom.ebbtide_phantom_undeclared_launches()
+        step(*batch)
+        print(json.dumps({"report": step.report().to_dict(), "undeclared": phantom.ebbtide_phantom_undeclared_launches() - undeclared,
+                          "ops": [op["schema"] for op in step._current.graph["ops"]]}))
+        """, tmp_path, TRITON_LIBCUDA_PATH=str(LIBRARIES / "common"))
+    report = said["report"]
+    assert statistics["race_count"] == 0 and statistics["declared_accesses"] > 100 and said["undeclared"] == 0
+    assert report["peak_bytes"] <= report["budget_bytes"] < report["plain_peak_bytes"]
+    assert report["beyond_plan_bytes"] == 0 and report["relocated"] == 0
+    assert said["ops"].count("ebbtide::triton.default") > 5 and "aten::gelu.default" not in said["ops"]

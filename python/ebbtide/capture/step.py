@@ -73,6 +73,7 @@ class CapturedStep:
         self.asked: list[tuple[torch.Tensor, torch.Tensor]] = []  # tensors whose values decided which ops there are, and copies
         self.seconds = seconds
         self.unfused: CapturedStep | None = None  # of a step in Inductor's kernels: as it was captured
+        self.fused: dict[str, int] = {}  # and what the fusion saves: ops and bytes of results, captured and now
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the graph file, gzip-compressed where the name ends in .gz."""

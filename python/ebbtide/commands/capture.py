@@ -9,6 +9,7 @@ import os
 import sys
 import warnings
 
+from ..arguments import shown_bytes
 from ..capture.errors import one_line
 from ..errors import CaptureError, HandoverError
 from .script import SIZES, Parser, call_script, end, positive, quiet_libraries, widths, write_error_file
@@ -31,6 +32,9 @@ def main(arguments=None):
     elif not options.quiet:
         for step, path in zip(steps, paths):
             print(f"{path}: {step.summary()}, {step.seconds:.1f} s")
+            if step.fused:
+                print(f"fused by Inductor: {step.fused['captured_ops']} ops are {step.fused['ops']}, {step.fused['kernels']} of them its kernels; "
+                      f"{shown_bytes(step.fused['captured_made_bytes'])} of results are {shown_bytes(step.fused['made_bytes'])}")
     return 0
 
 
@@ -53,6 +57,7 @@ def _parser():
     parser.add_argument("--any-batch", action="store_true",
                         help="three captures, at batches that together tell the step at any other: FILE, and beside it "
                              "those called .second.json and .third.json")
+    parser.add_argument("--kernels", choices=["eager", "inductor"], default="eager", help="inductor: the step as Inductor compiles it")
     parser.add_argument("--json", action="store_true", help="one JSON object on standard output")
     parser.add_argument("-q", "--quiet", action="store_true")
     parser.add_argument("-v", "--verbose", action="store_true", help="show the warnings of the libraries too")
@@ -97,7 +102,18 @@ def _capture(options):
     steps = capture_batches(*parts, options=how) if options.any_batch else [capture_step(*parts, how)]
     for step in steps:
         step.graph["name"] = name
+    if options.kernels == "inductor":
+        steps = [_fused(step) for step in steps]
     return steps, parts
+
+
+def _fused(step):
+    from ..inductor.fuse import NotFused, fuse_whole
+
+    try:
+        return fuse_whole(step, step.graph["meta"]["device"])
+    except NotFused as error:
+        raise CaptureError(f"--kernels inductor: {error}") from error
 
 
 def is_config(path):
@@ -117,7 +133,7 @@ def _report(paths, steps, parts):
         "storages": len(step.graph["storages"]),
         "parameters": sum(p.numel() for p in parts[0].parameters() if p.requires_grad),
         "seconds": sum(each.seconds for each in steps),
-    }
+    } | ({"fused": step.fused} if step.fused else {})
 
 
 if __name__ == "__main__":

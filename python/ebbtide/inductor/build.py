@@ -64,9 +64,20 @@ class Fused:
                 "size": list(form["shape"]), "dtype": {"dtype": form["dtype"]}, "layout": None,
                 "device": {"device": str(self._step.device)}, "pin_memory": None}})
             self._values[name] = value
+        if name[0] == "scalar" and self._step.device.type != "cpu" and isinstance(self._values[name], Number):
+            self._values[name] = self._on_device(name[1])
         if name not in self._values:
             raise NotFused(f"{name[0]} {name[1]} is not known where it is wanted")
         return self._values[name]
+
+    def _on_device(self, scalar: int) -> Value:
+        """A scalar of the graph where kernels of a GPU read it: copied there by an op of its own, once a step."""
+        value = Value(Memory(8), torch.float64, (), ())
+        number, self.phase = self._born(value), "update"
+        self._append({"kind": "full", "inputs": [], "outputs": [number], "schema": "aten::full.default", "arguments": {
+            "size": [], "fill_value": {"scalar": scalar}, "dtype": {"dtype": "float64"}, "layout": None, "device": {"device": str(self._step.device)},
+            "pin_memory": None}})
+        return value
 
     def give(self, name: Name | None, value: Any) -> None:
         if name is not None and isinstance(value, Value):
@@ -92,9 +103,17 @@ class Fused:
         changed: list[Value] = []
         made: list[Value] = []
         numbers: list[int] = []
+        plain: list[Any] = []  # for Triton
         written = {id(arg.memory) for arg, writes in zip(args, kernel.writes) if writes and isinstance(arg, Value)}
         addresses = []
         for arg in args:
+            if kernel.is_triton:
+                plain.append((name_of(arg.dtype), arg.shape, arg.stride, arg.offset) if isinstance(arg, Value) else arg)
+                if not isinstance(arg, Value):
+                    addresses.append((NUMBER, 0, 0))
+                    continue
+                if arg.offset * arg.dtype.itemsize % 16:
+                    raise NotFused(f"kernel {name} is given memory at an address that is no multiple of 16")
             if isinstance(arg, Number):
                 if arg.index not in numbers:
                     numbers.append(arg.index)
@@ -110,16 +129,17 @@ class Fused:
                 where.append(arg)
             addresses.append((kind, place, arg.offset * arg.dtype.itemsize))
         forms = [_whole(value) for value in made]
-        called = Called(kernel, tuple(addresses), tuple((name_of(v.dtype), v.shape, v.stride) for v in forms))
+        called = Called(kernel, tuple(addresses), tuple((name_of(v.dtype), v.shape, v.stride) for v in forms), tuple(plain))
         if called.name not in self.called:
             self.called[called.name] = called
             load(called)
         given_numbers, changed_numbers = [self._any(arg) for arg in given], [self._any(arg) for arg in changed]
-        self._append({
+        more = {} if kernel.is_triton else {"numbers": {"scalars": numbers} if numbers else []}
+        unsure = {"deterministic": False, "random": True} if "tl.atomic_" in kernel.source else {}  # sums in the order in which threads come
+        self._append(unsure | {
             "kind": short(name), "inputs": [*given_numbers, *changed_numbers], "outputs": [self._born(v) for v in forms], "mutated": changed_numbers,
-            "schema": "ebbtide::fused.default",
-            "arguments": {"kernel": called.name, "given": {"tensors": given_numbers}, "changed": {"tensors": changed_numbers},
-                          "numbers": {"scalars": numbers} if numbers else []}})
+            "schema": "ebbtide::triton.default" if kernel.is_triton else "ebbtide::fused.default",
+            "arguments": {"kernel": called.name, "given": {"tensors": given_numbers}, "changed": {"tensors": changed_numbers}} | more})
 
     def call(self, function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         into = kwargs.pop("out", None)

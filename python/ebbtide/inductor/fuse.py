@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from .. import files
+from ..capture.record import PERSISTENT
 from .build import Fused
 from .library import Kernel, called_of, kernels_of, load
 from .program import Number, read
@@ -130,11 +131,11 @@ def _restride(step: Step, segment: Segment, fused: Fused) -> None:
 
 
 @contextlib.contextmanager
-def _settings() -> Iterator[None]:
-    """Inductor's own, but for the reuse of memory, which is a plan's."""
+def _settings(aligned: bool) -> Iterator[None]:
+    """Inductor's own, but for the reuse of memory, which is a plan's, and the addresses of what users hold, which may be any."""
     import torch._inductor.config as config
 
-    with config.patch(allow_buffer_reuse=False, cpp_wrapper=False, **{"triton.cudagraphs": False}):
+    with config.patch(allow_buffer_reuse=False, cpp_wrapper=False, assume_aligned_inputs=aligned, **{"triton.cudagraphs": False}):
         yield
 
 
@@ -148,7 +149,8 @@ def _compiled(step: Step, segment: Segment, known: dict[str, tuple[str, dict[str
     if key not in known:
         alone = segment.phase == "update"
         module = segment.module
-        with V.set_fake_mode(step.mode), torch._guards.tracing(torch._guards.TracingContext(step.mode)), _settings(), warnings.catch_warnings():
+        aligned = not any(storage.get("outside") for storage in step.graph["storages"])
+        with V.set_fake_mode(step.mode), torch._guards.tracing(torch._guards.TracingContext(step.mode)), _settings(aligned), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             if alone:
                 module = _recursive_joint_graph_passes(module, input_device=step.device)
@@ -164,19 +166,43 @@ def _compiled(step: Step, segment: Segment, known: dict[str, tuple[str, dict[str
 def fuse_capture(captured: CapturedStep, device: str) -> CapturedStep:
     """The captured step in Inductor's kernels. Where it cannot be, it is given back as it is, and a warning says why."""
     try:
-        if captured.kept:
-            raise NotFused("the model's code keeps tensors of the step")
-        fused = fuse(captured.graph, device)
+        return fuse_whole(captured, device)
     except NotFused as error:
         warnings.warn(f"kernels='inductor': {error}; the step runs with eager's kernels", stacklevel=2)
         return captured
+
+
+def fuse_whole(captured: CapturedStep, device: str) -> CapturedStep:
+    """The captured step in Inductor's kernels. Raises NotFused."""
+    if captured.kept:
+        raise NotFused("the model's code keeps tensors of the step")
+    fused = fuse(captured.graph, device)
     made = copy.copy(captured)
     made.graph, made.unfused = fused.graph, captured
     made.sources = {fused.storages[storage]: source for storage, source in captured.sources.items()}
     made.gradients = [(name, fused.tensors[number]) for name, number in captured.gradients]
     made.input_gradients = [(place, fused.tensors[number]) for place, number in captured.input_gradients]
+    made.fused = savings(captured.graph, fused.graph)
     made.seconds = captured.seconds + fused.seconds
     return made
+
+
+def savings(captured: Graph, fused: Graph) -> dict[str, int]:
+    """What the fusion saves: ops that are no views, and bytes of what they make."""
+
+    def ops(graph: Graph) -> int:
+        return sum(not _is_view(op, graph) for op in graph["ops"])
+
+    def made(graph: Graph) -> int:
+        return sum(storage["bytes"] for storage in graph["storages"] if storage["kind"] not in PERSISTENT)
+
+    kernels = sum(op["schema"].startswith("ebbtide::") for op in fused["ops"])
+    return {"captured_ops": ops(captured), "ops": ops(fused), "kernels": kernels, "captured_made_bytes": made(captured), "made_bytes": made(fused)}
+
+
+def _is_view(op: dict[str, Any], graph: Graph) -> bool:
+    read = {graph["tensors"][t]["storage"] for t in op["inputs"]}
+    return bool(op["outputs"]) and not op.get("mutated") and all(graph["tensors"][t]["storage"] in read for t in op["outputs"])
 
 
 def fuse_joint(joint: Any) -> None:
@@ -195,4 +221,4 @@ def fuse_joint(joint: Any) -> None:
         form.storage = fused.storages[form.storage]
 
 
-__all__ = ["FusedStep", "NotFused", "fuse", "fuse_capture", "fuse_joint"]
+__all__ = ["FusedStep", "NotFused", "fuse", "fuse_capture", "fuse_joint", "fuse_whole", "savings"]

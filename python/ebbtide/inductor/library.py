@@ -11,6 +11,7 @@ import re
 from typing import Any
 
 from ..native.torch_library import library
+from . import triton
 from .replay import NotFused
 
 GIVEN, CHANGED, MADE, NUMBER = range(4)
@@ -21,13 +22,17 @@ class Kernel:
     """A kernel of a program: its source, what it is called with, and whether it writes there."""
 
     name: str
-    types: tuple[str, ...]  # of its arguments, in C++
+    types: tuple[str, ...]  # of its arguments: in C++, or for Triton their names
     source: str
     loaded: Any  # what the program calls
 
     @property
     def writes(self) -> tuple[bool, ...]:
-        return tuple(not kind.startswith("const ") for kind in self.types)
+        return tuple("out_ptr" in kind if self.is_triton else not kind.startswith("const ") for kind in self.types)
+
+    @property
+    def is_triton(self) -> bool:
+        return self.name.startswith("triton_")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,25 +42,27 @@ class Called:
     kernel: Kernel
     addresses: tuple[tuple[int, int, int], ...]
     made: tuple[tuple[str, tuple[int, ...], tuple[int, ...]], ...]
+    forms: tuple[Any, ...] = ()  # for Triton: of each argument its form, (dtype, shape, stride, offset), or the number that it is
 
     @property
     def name(self) -> str:
         """The same for equal ones in every process."""
-        text = repr((self.kernel.source, self.addresses, self.made))
+        text = repr((self.kernel.source, self.addresses, self.made, self.forms))
         return f"{short(self.kernel.name)}.{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
     def to_json(self) -> list[Any]:
-        return [self.kernel.name, list(self.kernel.types), self.kernel.source, self.addresses, self.made]
+        return [self.kernel.name, list(self.kernel.types), self.kernel.source, self.addresses, self.made, self.forms]
 
 
 def called_of(said: list[Any]) -> Called:
     """Of to_json's. The kernel is compiled if Inductor's cache does not have it any more."""
     from torch._inductor.codecache import CppPythonBindingsCodeCache
 
-    name, types, source, addresses, made = said
-    loaded = CppPythonBindingsCodeCache.load_pybinding(types, source)
+    name, types, source, addresses, made, forms = said
+    loaded = triton.compiled(name, source) if name.startswith("triton_") else CppPythonBindingsCodeCache.load_pybinding(types, source)
     return Called(Kernel(name, tuple(types), source, loaded), tuple((a, b, c) for a, b, c in addresses),
-                  tuple((dtype, tuple(shape), tuple(stride)) for dtype, shape, stride in made))
+                  tuple((dtype, tuple(shape), tuple(stride)) for dtype, shape, stride in made),
+                  tuple((form[0], *map(tuple, form[1:3]), form[3]) if isinstance(form, list) else form for form in forms))
 
 
 def kernels_of(source: str) -> dict[str, Kernel]:
@@ -72,6 +79,9 @@ def kernels_of(source: str) -> dict[str, Kernel]:
                 if not all(kind.endswith("*") for kind in kinds):
                     raise NotFused(f"kernel {name} takes numbers")
                 out[name] = Kernel(name, kinds, text, getattr(module, name))
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=ast.Attribute(value=ast.Name(id="async_compile"), attr="triton"),
+                                                                        args=[_, ast.Constant(value=str(text)), *_])):
+                out[name] = Kernel(name, triton.arguments_of(text), text, getattr(module, name))
     return out
 
 
@@ -84,6 +94,9 @@ def _native() -> Any:
 
 def load(called: Called) -> None:
     """Makes a kernel known to the engine, under its name."""
+    if called.kernel.is_triton:
+        triton.load(called)
+        return
     shared = ctypes.CDLL(called.kernel.loaded.__self__.__file__)
     numbers = [len(called.addresses), *(n for address in called.addresses for n in address), len(called.made)]
     for _, shape, stride in called.made:

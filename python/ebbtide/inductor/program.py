@@ -137,10 +137,12 @@ class _Reader:
         if spelled == "device":
             return torch.device(*[self._value(a) for a in node.args], **{k.arg: self._value(k.value) for k in node.keywords if k.arg})
         args = [self._value(arg) for arg in node.args]
-        kwargs = {keyword.arg: self._value(keyword.value) for keyword in node.keywords if keyword.arg}
+        kwargs = {keyword.arg: self._value(keyword.value) for keyword in node.keywords if keyword.arg and keyword.arg != "stream"}
         if spelled in _EMPTY:
             shape, stride, dtype = args[:3]
             return Value(Memory(_reach(shape, stride) * dtype.itemsize), dtype, tuple(shape), tuple(stride))
+        if spelled == "copy_if_misaligned":  # storages lie at multiples of 512 bytes; others are refused (build.py)
+            return args[0]
         if spelled == "reinterpret_tensor":
             return args[0].like(*args[1:])
         if "." not in spelled:

@@ -62,7 +62,7 @@ class Step:
 
     def scalar(self) -> FakeTensor:
         with self.mode:
-            return torch.empty([], dtype=torch.float64)
+            return torch.empty([], dtype=torch.float64, device=self.device)
 
     def base_of(self, storage: int) -> int:
         """The tensor that stands for a storage that exists before the step, or that an earlier function gives."""

@@ -23,6 +23,7 @@ class Report(ReportBase):
         super().__init__({
             "policy": said["policy"], "budget_bytes": prepared.step._capacity, "steps": prepared.steps,
         } | last | {
+            **({"fused": prepared.captured.fused} if prepared.captured.fused else {}),
             "plain_peak_bytes": said["plain_peak_bytes"], "plain_time_ns": said["plain_time_ns"],
             "predicted": {name: said[name] for name in (
                 "time_ns", "peak_bytes", "recompute_ns", "wait_for_memory_ns", "wait_for_data_ns", "drain_ns", "copied_out_bytes",
@@ -41,6 +42,9 @@ class Report(ReportBase):
         rows += [(label, _time(f[name]), _time(p.get(name))) for label, name in (
             ("step", "time_ns"), ("recomputing", "recompute_ns"), ("waiting for memory", "wait_for_memory_ns"),
             ("waiting for data", "wait_for_data_ns"), ("waiting at the end", "drain_ns"))]
+        if fused := f.get("fused"):
+            rows.append(("ops (captured, fused)", str(fused["captured_ops"]), str(fused["ops"])))
+            rows.append(("bytes of results (the same)", shown_bytes(fused["captured_made_bytes"]), shown_bytes(fused["made_bytes"])))
         return "\n".join([f"policy {f['policy']}, {f['steps']} steps; without a plan {shown_bytes(f['plain_peak_bytes'])}", *aligned(rows)]) + "\n"
 
 
