@@ -16,6 +16,7 @@
 #include "report/page/memory_page.h"
 #include "report/snapshot/estimate_snapshot.h"
 #include "report/text/estimate.h"
+#include "report/text/scheduler.h"
 
 namespace ebbtide::cli {
 namespace {
@@ -25,6 +26,7 @@ struct EstimateFlags {
   TrainingFlags training;
   OutputFlags output;
   std::string gpu = "a100-40gb";
+  std::string emit;  // a scheduler, whose lines are printed in place of the table
   std::vector<std::string> files;
 };
 
@@ -52,10 +54,14 @@ Result<int> RunEstimate(const EstimateFlags& flags) {
   EBB_ASSIGN_OR_RETURN(const jobs::Training training, jobs::ParseTraining(request.training, request.model));
   EBB_RETURN_IF_ERROR(CheckFiles(flags.files, {".html", ".json", ".txt", ".pickle"}));
   EBB_RETURN_IF_ERROR(CheckSnapshots(flags.files, training.options.allocator));
+  if (!flags.emit.empty()) EBB_RETURN_IF_ERROR(report::CheckScheduler(flags.emit));
   EBB_ASSIGN_OR_RETURN(const jobs::EstimateResult result, jobs::Estimate(request, CommandContext(flags.output).job()));
   EBB_RETURN_IF_ERROR(WriteFiles(flags.output, flags.files, FacesOf(result)));
-  EBB_RETURN_IF_ERROR(Emit(flags.output, report::EstimateJson(result),
-                           [&](const report::Terminal& terminal) { return report::EstimateText(result, terminal); }));
+  report::Json json = report::EstimateJson(result);
+  if (!flags.emit.empty()) json["emit"] = report::SchedulerJson(flags.emit, result);
+  EBB_RETURN_IF_ERROR(Emit(flags.output, json, [&](const report::Terminal& terminal) {
+    return flags.emit.empty() ? report::EstimateText(result, terminal) : report::SchedulerLines(flags.emit, result);
+  }));
   return result.estimate.fits ? kSuccess : kInfeasible;
 }
 
@@ -69,6 +75,9 @@ Verb AddEstimate(CLI::App& program) {
   app->add_option("--gpu", flags->gpu, "A name that `ebbtide gpus` lists, or a profile of your own (default a100-40gb)")
       ->type_name("NAME|FILE");
   AddTrainingFlags(*app, flags->training);
+  app->add_option("--emit", flags->emit,
+                  "Print what a scheduler is to be asked for, in its words: hami, kai, mps or slurm")
+      ->type_name("SCHEDULER");
   AddOutputFlags(*app, flags->output, nullptr);
   AddFilesFlag(*app, flags->files, ".html the page, .json, .txt, .pickle a memory snapshot as torch's");
   return {app, [flags] { return RunEstimate(*flags); }};

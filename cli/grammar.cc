@@ -9,6 +9,7 @@
 #include "jobs/replay.h"
 #include "model/model.h"
 #include "model/update_rules.h"
+#include "report/text/scheduler.h"
 
 namespace ebbtide::cli {
 namespace {
@@ -48,6 +49,7 @@ const std::map<std::string, Names>& Listed() {
       {"cublas-workspace", {"none", "kept", "per-call"}},
       {"cuda", {"12", "13"}},
       {"device", {"cpu", "cuda"}},
+      {"emit", report::SchedulerNames()},
       {"framework", {"pytorch", "pytorch-2.6", "mxnet", "tensorflow"}},
       {"gpu", Gpus()},
       {"optimizer", Optimizers()},
@@ -70,7 +72,7 @@ Flag FlagOf(const CLI::Option& option) {
   flag.value = option.get_type_name();
   flag.values = IsPath(flag.value) ? Values::kFiles : Values::kText;
   const auto listed = Listed().find(option.get_lnames().empty() ? "" : option.get_lnames().front());
-  if (listed != Listed().end() && flag.value != "N") {
+  if (listed != Listed().end() && flag.value != "N" && flag.value != "PLACEMENT") {
     flag.values = Values::kListed;
     flag.listed = listed->second;
   }

@@ -102,13 +102,14 @@ int Main(int argc, char** argv) {
   CLI::App program(kDescription, "ebbtide");
   SetUp(program);
   const std::vector<std::string> command = CutCommand(argc, argv);
-  const std::vector<Verb> verbs = {
-      AddModels(program),          AddGpus(program),    AddCache(program),   AddInspect(program),
-      AddEstimate(program),        AddFit(program),     AddPlan(program),    AddSimulate(program),
-      AddShare(program),           AddCapture(program), AddProfile(program), AddTrain(program),
-      AddVerify(program),          AddReplay(program),  AddExplain(program), AddAdvise(program),
-      AddDryrun(program, command), AddPack(program),    AddReport(program),  AddHelp(program),
-      AddCompletion(program)};
+  const std::vector<Verb> verbs = {AddModels(program),    AddGpus(program),     AddCache(program),
+                                   AddInspect(program),   AddEstimate(program), AddFit(program),
+                                   AddPlan(program),      AddSimulate(program), AddShare(program),
+                                   AddCluster(program),   AddCapture(program),  AddProfile(program),
+                                   AddTrain(program),     AddVerify(program),   AddReplay(program),
+                                   AddExplain(program),   AddAdvise(program),   AddDryrun(program, command),
+                                   AddPack(program),      AddReport(program),   AddHelp(program),
+                                   AddCompletion(program)};
   for (const Verb& verb : verbs) verb.app->allow_extras();
 
   const auto chosen = [&]() -> const Verb* {

@@ -27,6 +27,7 @@ Verb AddFit(CLI::App& program);
 Verb AddPlan(CLI::App& program);
 Verb AddSimulate(CLI::App& program);
 Verb AddShare(CLI::App& program);
+Verb AddCluster(CLI::App& program);
 Verb AddCapture(CLI::App& program);
 Verb AddProfile(CLI::App& program);
 Verb AddTrain(CLI::App& program);

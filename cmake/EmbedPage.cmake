@@ -4,7 +4,7 @@ function(ebbtide_embed_page target)
   set(folder ${PROJECT_SOURCE_DIR}/src/report/page)
   set(text "// Made from src/report/page by cmake/EmbedPage.cmake.\n#pragma once\n\nnamespace ebbtide::report {\n\n")
   foreach(file IN ITEMS frame.html page.html page.css page.js plan.html plan.css plan.js timeline.js curve.js words.js
-               reach.js share.html share.css share.js result.html result.css result.js)
+               reach.js share.html share.css share.js cluster.html cluster.css cluster.js result.html result.css result.js)
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${folder}/${file})
     file(READ ${folder}/${file} content)
     string(REGEX MATCH "^(.)([a-z]*)[.](.)([a-z]*)$" matched ${file})

@@ -12,9 +12,9 @@ from .errors import CaptureError
 TORCHVISION = (
     "alexnet", "vgg11", "vgg16", "vgg19", "resnet18", "resnet34", "resnet50", "resnet101", "resnet152", "inception_v3",
     "densenet121", "densenet169", "mobilenet_v2", "mobilenet_v3_small", "mobilenet_v3_large", "mnasnet1_0",
-    "regnet_x_400mf", "regnet_y_400mf", "convnext_tiny", "convnext_base",
+    "efficientnet_b0", "regnet_x_400mf", "regnet_y_400mf", "convnext_tiny", "convnext_base",
 )
-TIMM = ("inception_v4",)
+TIMM = ("inception_v4", "xception")
 
 _GPT2 = {"vocab_size": 50257, "n_positions": 1024}
 _LLAMA = {"vocab_size": 128256, "intermediate_size": 8192, "num_key_value_heads": 8, "tie_word_embeddings": True,
@@ -122,7 +122,7 @@ def _image_classifier(name, batch_size, image_size, classes):
         with torch.device("cpu" if name.startswith("regnet") else here):
             model = torchvision.models.get_model(name, weights=None, num_classes=classes, **options).to(here)
         loss_fn = _inception_loss if name == "inception_v3" else F.cross_entropy
-    size = image_size or (299 if name.startswith("inception") else 224)
+    size = image_size or (299 if name.startswith(("inception", "xception")) else 224)
     return model, loss_fn, (torch.empty(batch_size, 3, size, size), torch.empty(batch_size, dtype=torch.int64))
 
 

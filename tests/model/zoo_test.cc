@@ -32,7 +32,8 @@ TEST(Zoo, HoldsEveryModelOnce) {
   }
   std::istringstream words(
       "alexnet vgg11 vgg16 vgg19 resnet18 resnet34 resnet50 resnet101 resnet152 inception_v3 inception_v4 densenet121 "
-      "densenet169 mobilenet_v2 mobilenet_v3_small mobilenet_v3_large mnasnet1_0 regnet_x_400mf regnet_y_400mf "
+      "densenet169 mobilenet_v2 mobilenet_v3_small mobilenet_v3_large mnasnet1_0 efficientnet_b0 xception "
+      "regnet_x_400mf regnet_y_400mf "
       "convnext_tiny convnext_base unet lstm mlp bert-base bert-large gpt2 gpt2-medium gpt2-large gpt2-xl distilgpt2 "
       "gpt-neo-125m opt-125m opt-350m cerebras-gpt-111m t5-small t5-base llama-3.2-1b llama-3.2-3b qwen3-4b gemma-2-2b "
       "deepseek-r1-distill-qwen-1.5b");

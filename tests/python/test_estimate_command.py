@@ -122,3 +122,23 @@ def test_profiles_with_missing_or_absurd_fields(checkout, tmp_path, change, part
     path = tmp_path / "mine.json"
     path.write_text(json.dumps(profile))
     assert_refused(run("estimate", "mlp", "--gpu", path), f"ebbtide estimate: {path}: ", part)
+
+
+@pytest.mark.parametrize(("scheduler", "line"), [
+    ("hami", "    nvidia.com/gpumem: {mib}  # MiB of each GPU"),
+    ("kai", '    gpu-memory: "{mib}"  # MiB'),
+    ("mps", 'export CUDA_MPS_PINNED_DEVICE_MEM_LIMIT="0={mib}M"'),
+    ("slurm", "#SBATCH --gres=shard:{gib}"),
+])
+def test_a_scheduler_is_asked_for_the_safe_figure(scheduler, line):
+    words = ("estimate", "resnet18", "--batch-size", 8, "--gpu", "rtx3060")
+    safe = result_of(*words)["safe_bytes"]
+    mib, gib = -(-safe // 2**20), -(-safe // 2**30)
+    text = run(*words, "--emit", scheduler).stdout
+    assert line.format(mib=mib, gib=gib) in text.splitlines()
+    assert result_of(*words, "--emit", scheduler)["emit"] == {
+        "scheduler": scheduler, "memory_mib": mib, "gpus": 1, "text": text}
+
+
+def test_a_scheduler_that_is_not_known():
+    assert_refused(run("estimate", "resnet18", "--emit", "k8s"), "--emit k8s: expected hami, kai, mps or slurm")

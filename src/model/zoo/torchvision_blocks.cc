@@ -10,6 +10,7 @@ TensorId ActivateInPlace(Builder& b, TensorId x, Activation activation) {
     case Activation::kRelu6:
       return op::UnaryInPlaceKeepingInput(b, "hardtanh_", x, {{"min_val", 0.0}, {"max_val", 6.0}});
     case Activation::kHardswish: return op::UnaryInPlaceKeepingInput(b, "hardswish_", x);
+    case Activation::kSilu: return op::UnaryInPlaceKeepingInput(b, "silu_", x);
   }
   return x;
 }
@@ -23,11 +24,12 @@ TensorId ConvNormActivation(Builder& b, const std::string& name, TensorId x, std
 }
 
 TensorId SqueezeExcitation(Builder& b, const std::string& name, TensorId x, std::int64_t squeezed,
-                           const std::string& gate) {
+                           const std::string& gate, Activation inner) {
   auto layer = b.Enter(name);
   TensorId means = op::AdaptiveAvgPool2d(b, x, 1, 1);
-  TensorId inner = op::Relu(b, nn::Conv2d(b, "fc1", means, squeezed, {.kernel = 1}));
-  TensorId outer = nn::Conv2d(b, "fc2", inner, b.dim(x, 1), {.kernel = 1});
+  TensorId hidden = nn::Conv2d(b, "fc1", means, squeezed, {.kernel = 1});
+  hidden = inner == Activation::kRelu ? op::Relu(b, hidden) : ActivateInPlace(b, hidden, inner);
+  TensorId outer = nn::Conv2d(b, "fc2", hidden, b.dim(x, 1), {.kernel = 1});
   return op::Mul(b, op::Unary(b, gate, outer), x);
 }
 

@@ -7,7 +7,7 @@
 
 namespace ebbtide::model::zoo {
 
-enum class Activation { kNone, kRelu, kRelu6, kHardswish };
+enum class Activation { kNone, kRelu, kRelu6, kHardswish, kSilu };
 
 TensorId ActivateInPlace(Builder& b, TensorId x, Activation activation);
 
@@ -16,8 +16,8 @@ TensorId ConvNormActivation(Builder& b, const std::string& name, TensorId x, std
                             Activation activation);
 
 // SqueezeExcitation: every channel is scaled by what a small network makes of all channels' means. `gate` is the op
-// that ends it: "sigmoid" or "hardsigmoid".
+// that ends it: "sigmoid" or "hardsigmoid"; `inner` runs in place, but for a ReLU.
 TensorId SqueezeExcitation(Builder& b, const std::string& name, TensorId x, std::int64_t squeezed,
-                           const std::string& gate);
+                           const std::string& gate, Activation inner = Activation::kRelu);
 
 }  // namespace ebbtide::model::zoo

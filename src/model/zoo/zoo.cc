@@ -9,8 +9,9 @@ namespace ebbtide::model::zoo {
 
 const std::vector<Family>& Families() {
   static const auto* families = new std::vector<Family>{
-      AlexNetAndVgg(), ResNets(), Inceptions(), DenseNets(), MobileNets(), RegNets(), ConvNexts(), UNets(),
-      SimpleModels(),  Berts(),   Gpts(),       GptNeos(),   Opts(),       T5s(),     Llamas(),
+      AlexNetAndVgg(), ResNets(), Inceptions(), DenseNets(), MobileNets(),   EfficientNets(),
+      Xceptions(),     RegNets(), ConvNexts(),  UNets(),     SimpleModels(), Berts(),
+      Gpts(),          GptNeos(), Opts(),       T5s(),       Llamas(),
   };
   return *families;
 }

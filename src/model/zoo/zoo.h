@@ -39,6 +39,8 @@ Family ResNets();
 Family Inceptions();
 Family DenseNets();
 Family MobileNets();  // mobilenet, mnasnet
+Family EfficientNets();
+Family Xceptions();
 Family RegNets();
 Family ConvNexts();
 Family UNets();

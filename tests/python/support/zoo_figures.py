@@ -22,7 +22,8 @@ TOKENS = {"batch_size": 3, "seq_len": 48}
 CAPTURED = {
     "alexnet": IMAGE, "vgg11": IMAGE, "vgg16": IMAGE, "resnet18": IMAGE, "resnet50": IMAGE, "densenet121": IMAGE,
     "inception_v3": {"batch_size": 2, "classes": 10}, "inception_v4": IMAGE, "mobilenet_v2": IMAGE,
-    "mobilenet_v3_small": IMAGE, "mobilenet_v3_large": IMAGE, "mnasnet1_0": IMAGE, "regnet_x_400mf": IMAGE,
+    "mobilenet_v3_small": IMAGE, "mobilenet_v3_large": IMAGE, "mnasnet1_0": IMAGE, "efficientnet_b0": IMAGE,
+    "xception": IMAGE, "regnet_x_400mf": IMAGE,
     "regnet_y_400mf": IMAGE, "convnext_tiny": IMAGE, "unet": IMAGE, "lstm": TOKENS, "mlp": {"batch_size": 3},
     "bert-base": TOKENS, "distilgpt2": TOKENS, "gpt-neo-125m": TOKENS, "opt-125m": TOKENS, "t5-small": TOKENS,
     "opt-350m": TOKENS, "llama-3.2-1b": TOKENS, "qwen3-4b": TOKENS, "gemma-2-2b": TOKENS,
