@@ -57,11 +57,14 @@ Result<int> RunEstimate(const EstimateFlags& flags) {
   if (!flags.emit.empty()) EBB_RETURN_IF_ERROR(report::CheckScheduler(flags.emit));
   EBB_ASSIGN_OR_RETURN(const jobs::EstimateResult result, jobs::Estimate(request, CommandContext(flags.output).job()));
   EBB_RETURN_IF_ERROR(WriteFiles(flags.output, flags.files, FacesOf(result)));
-  report::Json json = report::EstimateJson(result);
-  if (!flags.emit.empty()) json["emit"] = report::SchedulerJson(flags.emit, result);
-  EBB_RETURN_IF_ERROR(Emit(flags.output, json, [&](const report::Terminal& terminal) {
-    return flags.emit.empty() ? report::EstimateText(result, terminal) : report::SchedulerLines(flags.emit, result);
-  }));
+  if (!flags.emit.empty() && !flags.output.json) {
+    EBB_RETURN_IF_ERROR(EmitScript(flags.output, "estimate", report::SchedulerLines(flags.emit, result)));
+  } else {
+    report::Json json = report::EstimateJson(result);
+    if (!flags.emit.empty()) json["emit"] = report::SchedulerJson(flags.emit, result);
+    EBB_RETURN_IF_ERROR(Emit(flags.output, json,
+                             [&](const report::Terminal& terminal) { return report::EstimateText(result, terminal); }));
+  }
   return result.estimate.fits ? kSuccess : kInfeasible;
 }
 
