@@ -55,6 +55,8 @@ void AddLayoutFlags(CLI::App& verb, parallel::Layout& layout) {
       ->type_name("STAGE");
   number("--tp", layout.tp, "Ranks that share every matrix (tensor parallel)");
   number("--pp", layout.pp, "Stages, one behind the other (pipeline parallel)");
+  number("--microbatches", layout.microbatches, "With --pp: batches that pass the stages in a step (default: --pp)");
+  number("--chunks", layout.chunks, "With --pp: parts of the model on each GPU, interleaved (default 1)");
   number("--cp", layout.cp, "Ranks that share a sequence (context parallel)");
 }
 

@@ -19,7 +19,7 @@ MOST = 0.04
 
 
 def estimated(layout, gpus):
-    words = [EBBTIDE, "estimate", f"{JOB}:step", "--gpus", str(gpus), f"--{layout}", "--json"]
+    words = [EBBTIDE, "estimate", f"{JOB}:step", "--gpus", str(gpus), f"--{layout}", "--loop", "trainer", "--zero-grad", "start", "--json"]
     result = json.loads(subprocess.run(words, check=True, capture_output=True, text=True).stdout)
     return result["peak_allocated_bytes"], result["peak_reserved_bytes"]
 

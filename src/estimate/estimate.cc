@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 
+#include "device/collectives.h"
 #include "device/context_range.h"
 #include "device/runtime.h"
 #include "estimate/mxnet_plan.h"
@@ -14,14 +16,16 @@
 namespace ebbtide::estimate {
 namespace {
 
+alloc::StreamId StreamIdOf(Stream stream) { return alloc::StreamId(static_cast<std::size_t>(stream)); }
+
 bool IsPassing(Category category) { return category == Category::kActivation || category == Category::kTemporary; }
 
 // Passes a training's requests on to an allocator and notes its peaks.
 class Meter : public Sink {
  public:
-  // `kept_free`: what the framework does not touch.
-  Meter(const Options& options, Bytes capacity, Bytes kept_free)
-      : device_({.total = capacity, .taken = options.gpu.context + kLoadedCode + kept_free}),
+  // `kept_free`: what the framework does not touch. `communication`: what NCCL takes.
+  Meter(const Options& options, Bytes capacity, Bytes kept_free, Bytes communication)
+      : device_({.total = capacity, .taken = options.gpu.context + kLoadedCode + communication + kept_free}),
         allocator_(alloc::MakeAllocator(options.allocator, device_, streams_)),
         keeps_timeline_(options.keep_timeline) {}
 
@@ -34,7 +38,7 @@ class Meter : public Sink {
     Entry entry;
     now_.op = request.op;
     if (request.bytes > 0) {
-      const std::optional<alloc::Block> block = allocator_->Allocate(request.bytes, alloc::StreamId(0));
+      const std::optional<alloc::Block> block = allocator_->Allocate(request.bytes, StreamIdOf(request.stream));
       ran_out_ = ran_out_ || !block;
       if (!block) return false;
       entry = {block->id, block->bytes, request.bytes, request.category};
@@ -145,14 +149,27 @@ class Meter : public Sink {
   Timeline timeline_;
 };
 
+// NCCL's buffers for all groups that talk in a step, and for all ranks that are spoken to alone.
+Bytes CommunicationOf(const TrainingGraph& graph, const DeviceProfile& gpu) {
+  std::set<RankGroup> groups, connections;
+  for (const Op& op : graph.ops) {
+    if (IsCollective(op)) (IsPointToPoint(op) ? connections : groups).insert(GroupOf(op));
+  }
+  const int channels = NcclChannels(gpu);
+  Bytes bytes = static_cast<Bytes>(connections.size()) * NcclConnectionBuffers(channels);
+  for (const RankGroup& group : groups) bytes += NcclGroupBuffers(group.ranks, channels);
+  return bytes;
+}
+
 }  // namespace
 
 Bytes Moment::requested() const { return std::accumulate(by_category.begin(), by_category.end(), Bytes{0}); }
 
 Estimate EstimateTraining(const TrainingGraph& graph, const Options& options) {
   const bool is_tensorflow = graph.framework == Framework::kTensorflow;
+  const Bytes communication = CommunicationOf(graph, options.gpu);
   const auto run = [&](const Options& options, Bytes capacity, bool& ran_out) {
-    Meter meter(options, capacity, is_tensorflow ? TensorflowSystemReserve(options.gpu) : 0);
+    Meter meter(options, capacity, is_tensorflow ? TensorflowSystemReserve(options.gpu) : 0, communication);
     if (is_tensorflow) {
       RunTensorflowTraining(graph, options.gpu, options.training, meter);
     } else if (graph.framework == Framework::kMxnet) {
@@ -176,6 +193,7 @@ Estimate EstimateTraining(const TrainingGraph& graph, const Options& options) {
   result.context = options.gpu.context;
   result.context_margin = ContextRangeOf(options.gpu).most - options.gpu.context;
   result.loaded_code = kLoadedCode;
+  result.communication = communication;
   result.capacity = options.gpu.memory;
   return result;
 }

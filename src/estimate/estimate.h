@@ -59,6 +59,7 @@ struct Estimate {
   Bytes context = 0;
   Bytes context_margin = 0;  // by how much more a context may take, where none was measured on the GPU
   Bytes loaded_code = 0;     // kernels and library handles
+  Bytes communication = 0;   // NCCL's buffers, outside of the framework's allocator
   Bytes capacity = 0;        // of the device
   Moment at_peak;            // the first time that so much was reserved
   Moment at_allocated_peak;
@@ -66,7 +67,7 @@ struct Estimate {
   std::int64_t device_allocations = 0;
   Timeline timeline;
 
-  Bytes total() const { return peak_reserved + loaded_code + context; }
+  Bytes total() const { return peak_reserved + loaded_code + communication + context; }
 };
 
 // The graph passes Check. That the training does not fit is an answer and not an error.

@@ -5,6 +5,7 @@
 
 #include "base/ids.h"
 #include "base/units.h"
+#include "graph/collective.h"
 #include "graph/graph.h"
 
 namespace ebbtide::estimate {
@@ -28,8 +29,9 @@ using RequestId = Id<struct RequestTag>;
 struct Request {
   Bytes bytes = 0;
   Category category = Category::kTemporary;
-  StorageId storage;  // invalid: scratch memory of an op or a library
-  OpId op;            // during which it is made; invalid: between the ops
+  StorageId storage;                 // invalid: scratch memory of an op or a library
+  OpId op;                           // during which it is made; invalid: between the ops
+  Stream stream = Stream::kCompute;  // whose memory it is
 };
 
 class Sink {

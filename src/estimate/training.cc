@@ -334,7 +334,8 @@ class Training {
   }
 
   // Invalid: out of memory. Nothing is allocated for no bytes, as in PyTorch, but the request has its number.
-  RequestId Ask(const Request& request) {
+  RequestId Ask(Request request) {
+    if (request.op.valid()) request.stream = StreamOf(graph_.op(request.op));
     if (!sink_.Allocate(request)) return RequestId();
     return RequestId(requests_++);
   }

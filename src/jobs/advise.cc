@@ -100,13 +100,6 @@ class Adviser {
       plain.layout.data = DataParallel::kDdp;
       out.notes.push_back("several GPUs without a layout: taken to begin as DistributedDataParallel");
     }
-    if (plain.layout.gpus > 1) {
-      out.notes.push_back(
-          "of several GPUs, NCCL's own buffers and what PyTorch reserves apart for the streams of collectives are not "
-          "counted: with FSDP it reserved 8 to 16 % more in dry runs (docs/ranks.md); try a proposal by `ebbtide "
-          "dryrun "
-          "--gpus` before you rely on it");
-    }
     EBB_ASSIGN_OR_RETURN(const Cost before, CostOf(plain));
     out.plain = {{}, Fits(before), before.total, before.safe, 0, 1, false};
     plain_time_ = before.pass + before.update;

@@ -57,6 +57,34 @@ Result<std::optional<estimate::Estimate>> WorstRouting(ModelRequest request, est
   return estimate::EstimateTraining(*graph, options);
 }
 
+// Ranks of one stage of a pipeline are alike, and lie side by side.
+Status EstimateRanks(const ModelRequest& request, const JobContext& context, EstimateResult& out) {
+  if (out.layout.IsPlain()) return {};
+  const auto figures = [](const estimate::Estimate& estimate, std::int64_t stage) {
+    return RankEstimate{stage, estimate.peak_reserved, estimate.peak_allocated, estimate.total()};
+  };
+  std::vector<RankEstimate> stages = {figures(out.estimate, 0)};
+  if (out.layout.pp > 1) {
+    stages.clear();
+    estimate::Options options = out.options;
+    options.keep_timeline = false;
+    EBB_ASSIGN_OR_RETURN(const auto graphs, LoadStages(request, context));
+    for (const auto& graph : graphs) {
+      EBB_RETURN_IF_ERROR(context.CheckStop());
+      const estimate::Estimate estimate = estimate::EstimateTraining(*graph, options);
+      stages.push_back(figures(estimate, static_cast<std::int64_t>(stages.size())));
+      if (estimate.total() <= out.estimate.total()) continue;
+      out.graph = graph;
+      out.estimate = estimate::EstimateTraining(*graph, out.options);
+    }
+  }
+  const std::int64_t of_stage = out.layout.gpus / out.layout.pp;
+  for (std::int64_t rank = 0; rank < out.layout.gpus; ++rank) {
+    out.ranks.push_back(stages[static_cast<std::size_t>(rank / of_stage)]);
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<EstimateResult> Estimate(const EstimateRequest& request, const JobContext& context) {
@@ -76,6 +104,8 @@ Result<EstimateResult> Estimate(const EstimateRequest& request, const JobContext
   EBB_ASSIGN_OR_RETURN(out.graph, LoadAtBatch(model, context));
   EBB_RETURN_IF_ERROR(context.CheckStop());
   out.estimate = estimate::EstimateTraining(*out.graph, out.options);
+  out.layout = model.layout;
+  EBB_RETURN_IF_ERROR(EstimateRanks(model, context, out));
   out.safe = estimate::SafeTotal(out.estimate, *out.graph);
   out.breakdown = BreakdownOf(out.estimate);
   out.largest_first = LargestFirst(out.breakdown);
@@ -85,17 +115,6 @@ Result<EstimateResult> Estimate(const EstimateRequest& request, const JobContext
   out.lacks = out.estimate.fits ? 0 : LackOf(out.estimate);
   out.not_counted = estimate::NotCounted(*out.graph);
   out.notes = NotesOn(*out.graph);
-  out.layout = model.layout;
-  if (!out.layout.IsPlain()) {
-    out.not_counted.push_back("NCCL's own buffers, which lie outside PyTorch's allocator");
-    if (out.layout.data != parallel::DataParallel::kDdp) {
-      out.not_counted.push_back("what PyTorch reserves apart for the streams of collectives");
-    }
-    if (out.layout.data == parallel::DataParallel::kFsdp1) {
-      out.not_counted.push_back("inputs of frozen units, which FSDP1 holds to the end of backward");
-      out.not_counted.push_back("float32 shards that trainers keep beside 16-bit weights");
-    }
-  }
   if (!out.estimate.fits) {
     EBB_ASSIGN_OR_RETURN(const std::optional<LargestBatches> largest, LargestBatchesOf(model, out.options, context));
     if (largest) {

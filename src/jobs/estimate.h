@@ -40,6 +40,12 @@ struct TensorAtPeak {
   Dims shape;  // of the first tensor on the storage; empty for scratch memory
 };
 
+// What one rank takes.
+struct RankEstimate {
+  std::int64_t stage = 0;  // its place in a pipeline
+  Bytes peak_reserved = 0, peak_allocated = 0, total = 0;
+};
+
 struct EstimateResult {
   std::string model;  // MODEL as it was asked for
   std::shared_ptr<const TrainingGraph> graph;
@@ -59,7 +65,8 @@ struct EstimateResult {
   std::optional<estimate::Estimate> worst_routing;
   std::vector<std::string> not_counted;  // what no rule is there for: "scratch of aten::sort"
   std::vector<std::string> notes;        // what the figures do not cover
-  parallel::Layout layout;               // of several GPUs: all figures are those of each rank
+  parallel::Layout layout;               // of several GPUs: all figures are those of the rank that takes most
+  std::vector<RankEstimate> ranks;       // of several GPUs, by rank; those of one stage are alike
 };
 
 Result<EstimateResult> Estimate(const EstimateRequest& request, const JobContext& context);

@@ -25,9 +25,14 @@ Result<LargestBatches> FindLargestBatches(const AnyBatchModel& model, const esti
   const auto attempt = [&](std::int64_t batch) -> Result<Trial> {
     if (const auto known = tried.find(batch); known != tried.end()) return known->second;
     EBB_RETURN_IF_ERROR(context.CheckStop());
-    EBB_ASSIGN_OR_RETURN(const TrainingGraph graph, model.At(batch));
-    const estimate::Estimate estimate = estimate::EstimateTraining(graph, without_timeline);
-    const Trial trial{estimate.fits, estimate.total(), estimate::SafeTotal(estimate, graph).bytes};
+    Trial trial{true, 0, 0};  // of the rank that takes most
+    for (std::int64_t stage = 0; stage < model.stages(); ++stage) {
+      EBB_ASSIGN_OR_RETURN(const TrainingGraph graph, model.At(batch, stage));
+      const estimate::Estimate estimate = estimate::EstimateTraining(graph, without_timeline);
+      trial.fits = trial.fits && estimate.fits;
+      trial.total = std::max(trial.total, estimate.total());
+      trial.safe = std::max(trial.safe, estimate::SafeTotal(estimate, graph).bytes);
+    }
     tried.emplace(batch, trial);
     return trial;
   };

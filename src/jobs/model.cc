@@ -7,6 +7,7 @@
 
 #include "base/nearest.h"
 #include "graph/json.h"
+#include "graph/liveness.h"
 #include "model/hf/hf.h"
 #include "model/script.h"
 #include "model/source.h"
@@ -192,10 +193,34 @@ Result<TrainingGraph> MakeGraph(const ModelRequest& request, const JobContext& c
 
 }  // namespace
 
-Result<std::shared_ptr<const TrainingGraph>> LoadModel(const ModelRequest& request, const JobContext& context) {
+namespace {
+
+bool IsSharded(const parallel::Layout& layout) {
+  return layout.data == parallel::DataParallel::kFsdp1 || layout.data == parallel::DataParallel::kFsdp2;
+}
+
+// A model of transformers is trained through accelerate. Where it shards the model and computation is in 16 bits,
+// parameters are gathered in those 16 bits, whatever type they have, and shards of what is trained are float32.
+ModelRequest AsTrained(ModelRequest request) {
+  model::ModelOptions& options = request.options;
+  parallel::Layout& layout = request.layout;
+  layout.adapters_apart = options.lora.has_value();
+  layout.reentrant = options.checkpoint && options.checkpoint_kind == model::CheckpointKind::kReentrant;
+  if (!IsSharded(layout) || !options.autocast || SourceOf(request) != ModelSource::kHuggingFace) return request;
+  layout.trained_shards = DType::kFloat32;
+  layout.frozen_shards = options.dtype;
+  if (options.dtype == DType::kFloat32) options.dtype = options.autocast;
+  return request;
+}
+
+}  // namespace
+
+Result<std::vector<std::shared_ptr<const TrainingGraph>>> LoadStages(const ModelRequest& asked,
+                                                                     const JobContext& context) {
+  const ModelRequest request = AsTrained(asked);
   if (request.graph && request.layout.IsPlain()) {
     EBB_RETURN_IF_ERROR(CheckRequest(request));
-    return request.graph;
+    return std::vector{request.graph};
   }
   EBB_RETURN_IF_ERROR(parallel::CheckLayout(request.layout));
   TrainingGraph graph;
@@ -205,13 +230,28 @@ Result<std::shared_ptr<const TrainingGraph>> LoadModel(const ModelRequest& reque
   } else {
     EBB_ASSIGN_OR_RETURN(graph, MakeGraph(request, context));
   }
-  EBB_ASSIGN_OR_RETURN(graph, parallel::RankGraph(std::move(graph), request.layout));
-  return std::make_shared<const TrainingGraph>(std::move(graph));
+  std::vector<std::shared_ptr<const TrainingGraph>> stages;
+  for (std::int64_t stage = 0; stage < request.layout.pp; ++stage) {
+    parallel::Layout layout = request.layout;
+    layout.stage = stage;
+    TrainingGraph whole = stage + 1 == layout.pp ? std::move(graph) : graph;
+    EBB_ASSIGN_OR_RETURN(TrainingGraph rank, parallel::RankGraph(std::move(whole), layout));
+    stages.push_back(std::make_shared<const TrainingGraph>(std::move(rank)));
+  }
+  return stages;
+}
+
+Result<std::shared_ptr<const TrainingGraph>> LoadModel(const ModelRequest& request, const JobContext& context) {
+  EBB_ASSIGN_OR_RETURN(const auto stages, LoadStages(request, context));
+  return *std::ranges::max_element(stages, {}, [&](const auto& graph) {
+    return stages.size() == 1 ? 0 : PeakLiveBytes(*graph, ComputeLiveness(*graph)).bytes;
+  });
 }
 
 bool AnyBatchModel::IsPossible(const ModelRequest& request) { return !IsFixed(request) || request.HasOthers(); }
 
-Result<AnyBatchModel> AnyBatchModel::Open(const ModelRequest& request, const JobContext& context) {
+Result<AnyBatchModel> AnyBatchModel::Open(const ModelRequest& asked, const JobContext& context) {
+  const ModelRequest request = AsTrained(asked);
   AnyBatchModel any(request, context);
   if (request.HasOthers() && !IsFixed(request)) {
     return Fail("--other-batch: of no use with {}, which can be made for any batch", request.model);
@@ -246,17 +286,19 @@ Status AnyBatchModel::Combine(const std::vector<TrainingGraph>& graphs, const st
   return {};
 }
 
-Result<TrainingGraph> AnyBatchModel::At(std::int64_t batch) const {
+Result<TrainingGraph> AnyBatchModel::At(std::int64_t batch, std::int64_t stage) const {
+  parallel::Layout layout = request_.layout;
+  layout.stage = stage;
   if (captured_) {
     auto graph = captured_->At(batch);
     if (!graph) return Within(request_.model, graph.error());
-    return parallel::RankGraph(*std::move(graph), request_.layout);
+    return parallel::RankGraph(*std::move(graph), layout);
   }
   ModelRequest of_batch = request_;
   of_batch.options.batch_size = batch;
   of_batch.options.accumulate = passes();
   EBB_ASSIGN_OR_RETURN(TrainingGraph graph, MakeGraph(of_batch, context_));
-  return parallel::RankGraph(std::move(graph), request_.layout);
+  return parallel::RankGraph(std::move(graph), layout);
 }
 
 std::int64_t AnyBatchModel::passes() const { return std::min(request_.options.accumulate, kMostPasses); }

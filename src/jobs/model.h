@@ -43,8 +43,13 @@ Status CheckOptimizer(const std::string& name);
 // Refuses also options that contradict each other or that this kind of MODEL has no use for.
 Status CheckModel(const ModelRequest& request);
 
-// The graph; captured first where MODEL is a SCRIPT.py:function. One that is in memory already is not copied.
+// The graph; captured first where MODEL is a SCRIPT.py:function. One that is in memory already is not copied. Of a
+// pipeline that of the rank which holds most.
 Result<std::shared_ptr<const TrainingGraph>> LoadModel(const ModelRequest& request, const JobContext& context);
+
+// Of a pipeline: the graph of each of its ranks, in order. Otherwise of one.
+Result<std::vector<std::shared_ptr<const TrainingGraph>>> LoadStages(const ModelRequest& request,
+                                                                     const JobContext& context);
 
 // Graphs of a MODEL at any batch. What can be made anew is made anew for each; a SCRIPT.py:function is captured at
 // three batches, a graph file has captures at other batches beside it, and those tell the rest.
@@ -56,7 +61,10 @@ class AnyBatchModel {
   static bool IsPossible(const ModelRequest& request);
 
   // May be called from several threads.
-  Result<TrainingGraph> At(std::int64_t batch) const;
+  // With a pipeline, of the rank at that place in it.
+  Result<TrainingGraph> At(std::int64_t batch, std::int64_t stage = 0) const;
+  // Ranks of a pipeline that differ; 1 without one.
+  std::int64_t stages() const { return request_.layout.pp; }
   // Forward and backward passes that At's steps have, each of a batch.
   std::int64_t passes() const;
   // Of the first capture; nullopt where nothing was captured.

@@ -50,6 +50,7 @@ std::vector<Contribution> BreakdownOf(const estimate::Estimate& estimate) {
   }
   parts.push_back({"fragmentation", full.rounding});
   parts.push_back({"reservation", estimate.peak_reserved - full.requested() - full.rounding});
+  if (estimate.communication > 0) parts.push_back({"NCCL", estimate.communication});
   parts.push_back({"context", estimate.context + estimate.loaded_code});
   return parts;
 }

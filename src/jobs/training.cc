@@ -158,6 +158,8 @@ Result<Training> ParseTraining(const TrainingRequest& request, const ModelReques
   const std::string usual = options.training.keeps_outputs ? "start" : "end";
   EBB_ASSIGN_OR_RETURN(options.training.zero_grad,
                        ParseChoice("--zero-grad", request.zero_grad.empty() ? usual : request.zero_grad, kZeroGrads));
+  // What the first FSDP has reduced is its own until the next forward begins, whenever the loop lets go of it.
+  if (model.layout.data == parallel::DataParallel::kFsdp1) options.training.zero_grad = ZeroGrad::kStart;
   EBB_ASSIGN_OR_RETURN(options.allocator, AllocatorOf(request, version));
   options.training.blas_workspace = version.blas_workspace;
   if (!request.cublas_workspace.empty()) {

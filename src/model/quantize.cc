@@ -36,7 +36,7 @@ Stored StoreGptq4(Builder& b, std::int64_t in, std::int64_t out) {
   const std::int64_t groups = DivideUp(in, kGroup);
   Stored stored;
   stored.arguments = {{"qweight", b.FrozenParameter("qweight", {DivideUp(in, kCodesPerWord), out}, DType::kInt32)},
-                      {"qzeros", b.Buffer("qzeros", {groups, DivideUp(out, kCodesPerWord)}, DType::kInt32)},
+                      {"qzeros", b.FrozenParameter("qzeros", {groups, DivideUp(out, kCodesPerWord)}, DType::kInt32)},
                       {"scales", b.Buffer("scales", {groups, out}, DType::kFloat16)},
                       {"g_idx", b.Buffer("g_idx", {in}, DType::kInt32)}};
   stored.forward_scratch = stored.backward_scratch = in * out * ItemSize(DType::kFloat16);

@@ -79,7 +79,8 @@ TrainingGraph WithDdp(const TrainingGraph& graph, const Layout& layout) {
       for (const StorageId storage : bucket.gradients) gradients.push_back(gradient.at(storage));
       inputs.insert(inputs.end(), gradients.begin(), gradients.end());
       std::vector<TensorId> mutated = inputs;
-      out.Emit("all_reduce", Phase::kBackward, "ddp", inputs, {}, 2 * bucket.bytes * (ranks - 1) / ranks, mutated);
+      out.EmitCollective("all_reduce", Phase::kBackward, "ddp", inputs, {}, 2 * bucket.bytes * (ranks - 1) / ranks,
+                         Stream::kReduce, DataGroup(layout), mutated);
     }
   }
   return std::move(out).Take();

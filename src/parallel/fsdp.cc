@@ -5,11 +5,17 @@
 //                    runs. Gradients are copied into one flat buffer, which lives until the next unit's, and reduced
 //                    into shards that lie in one storage.
 //   FullyShardedDataParallel (1)  the flat buffer itself is the parameters; gradients come as one flat tensor beside
-//                    the single ones.
+//                    the single ones, which goes when it is reduced. Of a frozen block whose computation is repeated by
+//                    a reentrant checkpoint, a hook on what goes into it holds that and its gradient until backward has
+//                    ended; the block behind it is not gathered early, as nothing has asked for it yet.
 //
-// Units are the blocks of the model; what lies in none is a unit that stays gathered from forward to backward.
+// Units are the blocks of the model; what lies in none is a unit that stays gathered from forward to backward, and to
+// the end of backward where it is frozen. Buffers of gathered parameters and reduced gradients are memory of their own
+// streams. Where shards have another type than computation, a part is converted before it is gathered, and after it was
+// reduced.
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -24,8 +30,12 @@ namespace {
 class Fsdp {
  public:
   Fsdp(const TrainingGraph& graph, const Layout& layout)
-      : from_(graph), layout_(layout), ranks_(layout.data_ranks()), units_(FindUnits(graph)), out_(graph) {
-    ShardUpdate(out_, ranks_);
+      : from_(graph),
+        layout_(layout),
+        ranks_(layout.data_ranks()),
+        units_(FindUnits(graph, IsFirst() && layout.adapters_apart)),
+        out_(graph) {
+    ShardUpdate(out_, layout, units_);
     for (std::size_t i = 0; i < graph.tensors.size(); ++i) {
       tensors_of_[graph.tensors[i].storage].push_back(TensorId(i));
     }
@@ -34,6 +44,10 @@ class Fsdp {
     std::sort(backward_order_.begin(), backward_order_.end(), [&](std::size_t a, std::size_t b) {
       return units_.units[a].backward_begin < units_.units[b].backward_begin;
     });
+    for (std::size_t i = 0; i < graph.ops.size(); ++i) {
+      if (graph.ops[i].phase == Phase::kBackward) last_backward_ = OpId(i);
+    }
+    if (IsFirst() && layout.reentrant) HoldInputs();
   }
 
   TrainingGraph Run() && {
@@ -43,8 +57,10 @@ class Fsdp {
       if (from_.op(old).phase == Phase::kBackward && !std::exchange(backward_begun_, true)) BeginBackward();
       for (const std::size_t u : At(backward_at_, old)) GatherBackward(u);
       Copy(old);
+      KeepGradients(old);
       for (const std::size_t u : At(forward_end_, old)) EndForward(u);
       for (const std::size_t u : At(reduce_at_, old)) Reduce(u);
+      if (old == last_backward_) FinishBackward();
     }
     return std::move(out_).Take();
   }
@@ -58,6 +74,8 @@ class Fsdp {
     StorageId flat;
     TensorId flat_tensor;
   };
+
+  bool IsFirst() const { return layout_.data == DataParallel::kFsdp1; }
 
   static std::vector<std::size_t> At(const Places& places, OpId op) {
     std::vector<std::size_t> units;
@@ -127,20 +145,35 @@ class Fsdp {
     return found != unit_of_gradient_.end() && found->second == u;
   }
 
-  Bytes Whole(StorageId parameter) const { return out_.graph().storage(parameter).bytes * ranks_; }
+  // As it is gathered, padded.
+  Bytes Whole(StorageId parameter) {
+    const TensorId first = tensors_of_[parameter].front();
+    return out_.graph().storage(parameter).bytes / ItemSize(out_.graph().tensor(first).dtype) *
+           ItemSize(from_.tensor(first).dtype) * ranks_;
+  }
 
   // The shards of all ranks, one behind the other.
   void GatherFlat(std::size_t u, Gathered& into, Phase phase) {
     const Unit& unit = units_.units[u];
     Bytes bytes = 0;
     std::vector<TensorId> shards;
+    bool converts = false;
     for (const StorageId parameter : unit.parameters) {
+      const TensorId shard = tensors_of_[parameter].front();
       bytes += Whole(parameter);
-      shards.push_back(tensors_of_[parameter].front());
+      shards.push_back(shard);
+      converts |= out_.graph().tensor(shard).dtype != from_.tensor(shard).dtype;
+    }
+    const DType dtype = from_.tensor(shards.front()).dtype;
+    if (converts) {
+      const TensorId part = out_.FlatTensor(out_.NewStorage(bytes / ranks_, StorageKind::kTemporary, ""), dtype);
+      out_.Emit("_foreach_copy", phase, unit.name, shards, {part}, Stream::kGather);
+      shards = {part};
     }
     into.flat = out_.NewStorage(bytes, StorageKind::kTemporary, "");
-    into.flat_tensor = out_.FlatTensor(into.flat, from_.tensor(shards.front()).dtype);
-    out_.Emit("all_gather_into_tensor", phase, unit.name, shards, {into.flat_tensor}, bytes * (ranks_ - 1) / ranks_);
+    into.flat_tensor = out_.FlatTensor(into.flat, dtype);
+    out_.EmitCollective("all_gather_into_tensor", phase, unit.name, shards, {into.flat_tensor},
+                        bytes * (ranks_ - 1) / ranks_, Stream::kGather, DataGroup(layout_));
   }
 
   // The unit's parameters as ops see them. `wanted`: the tensors that ops read and none of this direction yields.
@@ -151,7 +184,7 @@ class Fsdp {
     Bytes begin = 0;  // of the parameter in the flat buffer
     for (const StorageId parameter : unit.parameters) {
       StorageId storage = into.flat;
-      if (layout_.data != DataParallel::kFsdp1) {
+      if (!IsFirst()) {
         storage = out_.NewStorage(Whole(parameter), StorageKind::kTemporary, "");
         into.storages.push_back(storage);
       }
@@ -160,6 +193,7 @@ class Fsdp {
         const TensorId whole = out_.Rebase(id, storage);
         Tensor& tensor = out_.graph().tensors[whole.index()];
         const Tensor& before = from_.tensor(id);
+        tensor.dtype = before.dtype;
         tensor.shape = before.shape;
         tensor.stride = before.stride;
         tensor.offset = before.offset + (storage == into.flat ? begin / ItemSize(before.dtype) : 0);
@@ -168,15 +202,15 @@ class Fsdp {
       }
       begin += Whole(parameter);
     }
-    out_.Emit(layout_.data == DataParallel::kFsdp1 ? "_use_unsharded_views" : "split_with_sizes_copy", phase, unit.name,
-              {into.flat_tensor}, outputs);
+    out_.Emit(IsFirst() ? "_use_unsharded_views" : "split_with_sizes_copy", phase, unit.name, {into.flat_tensor},
+              outputs);
   }
 
   void GatherForward(std::size_t u) {
     if (units_.units[u].parameters.empty()) return;
     Gathered& into = forward_[u];
     GatherFlat(u, into, Phase::kForward);
-    if (before_.valid() && layout_.data != DataParallel::kFsdp1) {
+    if (before_.valid() && !IsFirst()) {
       out_.graph().storages[before_.index()].released_after = OpId(out_.next().index() - 1);
     }
     CopyOut(u, into, Phase::kForward,
@@ -189,14 +223,18 @@ class Fsdp {
     if (StaysGathered(unit)) return;
     const OpId last(out_.next().index() - 1);
     for (const StorageId storage : forward_[u].storages) out_.graph().storages[storage.index()].released_after = last;
-    if (layout_.data == DataParallel::kFsdp1 && forward_[u].flat.valid()) {
+    if (IsFirst() && forward_[u].flat.valid()) {
       out_.graph().storages[forward_[u].flat.index()].released_after = last;
     }
   }
 
+  // A unit is known to be needed next by its forward pass, which a reentrant checkpoint runs without gradients: the
+  // first FSDP then waits until it runs again.
+  bool GathersEarly() const { return !(IsFirst() && layout_.reentrant); }
+
   // What backward needs first is gathered when it begins.
   void BeginBackward() {
-    if (backward_order_.empty()) return;
+    if (backward_order_.empty() || !GathersEarly()) return;
     GatherFlat(backward_order_.front(), backward_[backward_order_.front()], Phase::kBackward);
   }
 
@@ -207,7 +245,7 @@ class Fsdp {
       const bool ends_here = held == &backward_[u] || StaysGathered(units_.units[u]);
       if (!ends_here) continue;
       for (const StorageId storage : held->storages) out_.graph().storages[storage.index()].released_after = last;
-      if (layout_.data == DataParallel::kFsdp1 && held->flat.valid()) {
+      if (IsFirst() && held->flat.valid()) {
         out_.graph().storages[held->flat.index()].released_after = last;
       }
     }
@@ -218,19 +256,104 @@ class Fsdp {
     if (!backward_[u].flat.valid()) GatherFlat(u, backward_[u], Phase::kBackward);
     CopyOut(u, backward_[u], Phase::kBackward,
             [&](TensorId id) { return read_in_backward_.contains(id) && !yielded_in_backward_.contains(id); });
-    if (place + 1 != backward_order_.end() && !backward_[*(place + 1)].flat.valid()) {
+    if (GathersEarly() && place + 1 != backward_order_.end() && !backward_[*(place + 1)].flat.valid()) {
       GatherFlat(*(place + 1), backward_[*(place + 1)], Phase::kBackward);
+    }
+  }
+
+  bool Passes(StorageId storage) const {
+    const StorageKind kind = from_.storage(storage).kind;
+    return kind == StorageKind::kActivation || kind == StorageKind::kTemporary;
+  }
+
+  // Of each frozen block what goes into it.
+  void HoldInputs() {
+    std::set<StorageId> made;
+    std::size_t next = 0;
+    std::vector<const Unit*> order;
+    for (const Unit& unit : units_.units) {
+      if (!unit.trained && !unit.name.empty() && unit.InForward() && unit.InBackward()) order.push_back(&unit);
+    }
+    std::sort(order.begin(), order.end(),
+              [](const Unit* a, const Unit* b) { return a->forward_begin < b->forward_begin; });
+    for (const Unit* unit : order) {
+      for (; next < unit->forward_begin.index(); ++next) {
+        for (const TensorId id : from_.ops[next].outputs) made.insert(from_.tensor(id).storage);
+      }
+      for (std::size_t i = unit->forward_begin.index(); i < unit->forward_end.index(); ++i) {
+        for (const TensorId id : from_.ops[i].inputs) {
+          const StorageId storage = from_.tensor(id).storage;
+          if (Passes(storage) && made.contains(storage)) Hold(storage);
+        }
+      }
+      holding_at_.emplace(unit->backward_begin, static_cast<std::size_t>(unit - units_.units.data()));
+    }
+  }
+
+  // The gradients that a frozen block hands to the one before it are held too, so that block cannot add to them where
+  // they lie: it makes new ones.
+  void KeepGradients(OpId old) {
+    for (const std::size_t u : At(holding_at_, old)) holding_ = u, holds_from_ = out_.next();
+    if (!holding_) return;
+    const Unit& unit = units_.units[*holding_];
+    for (const TensorId id : from_.op(old).mutated) {
+      const StorageId storage = from_.tensor(id).storage;
+      const auto version = version_of_.find(storage);
+      const StorageId now = version == version_of_.end() ? storage : version->second;
+      const bool is_new = made_at_.contains(now) && made_at_.at(now) >= holds_from_;
+      if (!Passes(storage) || is_new || from_.op(old).outputs.size() != 1) continue;
+      const TensorId result = from_.op(old).outputs.front();
+      if (from_.tensor(result).storage != storage) continue;
+      if (version == version_of_.end()) {
+        out_.graph().storages[storage.index()].released_after = OpId(unit.backward_end.index() - 1);
+      }
+      const StorageId fresh = out_.NewStorage(from_.storage(storage).bytes, StorageKind::kTemporary, "");
+      version_of_[storage] = fresh;
+      made_at_[fresh] = OpId(out_.next().index() - 1);
+      version_tensor_[result] = out_.Rebase(result, fresh);
+      Op& changed = out_.graph().ops.back();
+      changed.outputs = {version_tensor_.at(result)};
+      changed.mutated.clear();
+      if (changed.kind.ends_with('_')) changed.kind.pop_back();
+      held_.push_back(fresh);
+    }
+    const Op& copied = out_.graph().ops.back();
+    std::set<StorageId> given;
+    for (const TensorId id : copied.inputs) given.insert(out_.graph().tensor(id).storage);
+    for (const TensorId id : copied.outputs) {
+      const StorageId storage = out_.graph().tensor(id).storage;
+      if (!given.contains(storage)) made_at_.emplace(storage, OpId(out_.next().index() - 1));
+    }
+    if (old.index() + 1 == unit.backward_end.index()) holding_.reset();
+  }
+
+  // To the end of backward; the storage is one of the old graph.
+  void Hold(StorageId storage) { out_.graph().storages[storage.index()].released_after = last_backward_; }
+
+  void FinishBackward() {
+    const OpId last(out_.next().index() - 1);
+    if (reduced_.valid() && !IsFirst()) out_.graph().storages[reduced_.index()].released_after = last;
+    for (const StorageId storage : held_) out_.graph().storages[storage.index()].released_after = last;
+    for (std::size_t u = 0; u < units_.units.size(); ++u) {
+      const Unit& unit = units_.units[u];
+      if (unit.trained || !StaysGathered(unit)) continue;
+      for (const StorageId storage : forward_[u].storages) out_.graph().storages[storage.index()].released_after = last;
+      if (IsFirst() && forward_[u].flat.valid()) out_.graph().storages[forward_[u].flat.index()].released_after = last;
     }
   }
 
   void Copy(OpId old) {
     const Phase phase = from_.op(old).phase;
+    for (const TensorId id : from_.op(old).outputs) {
+      if (!version_of_.contains(from_.tensor(id).storage)) seen_.insert(id);
+    }
     out_.Copy(old, [&](TensorId id) {
       const StorageId storage = from_.tensor(id).storage;
       if (phase == Phase::kUpdate) {
         const auto shard = gradient_shard_.find(id);
         return shard == gradient_shard_.end() ? id : shard->second;
       }
+      if (const auto moved = Versioned(id); moved.valid()) return moved;
       const auto unit = units_.unit_of.find(storage);
       if (unit == units_.unit_of.end()) return id;
       const Gathered& backward = backward_[unit->second];
@@ -240,13 +363,22 @@ class Fsdp {
     });
   }
 
+  // The tensor on the storage that has taken the place of its own; invalid: none has.
+  TensorId Versioned(TensorId id) {
+    const auto known = version_tensor_.find(id);
+    if (known != version_tensor_.end()) return known->second;
+    const auto version = version_of_.find(from_.tensor(id).storage);
+    if (version == version_of_.end() || seen_.contains(id)) return TensorId();
+    return version_tensor_.emplace(id, out_.Rebase(id, version->second)).first->second;
+  }
+
   // The unit's gradients, summed over the ranks, each keeping its part.
   void Reduce(std::size_t u) {
     EndBackward(u);
     const Unit& unit = units_.units[u];
-    Bytes shards = 0;
+    std::int64_t elements = 0;  // of all shards
     std::vector<TensorId> whole;
-    std::vector<std::pair<StorageId, Bytes>> offsets;  // by gradient: where its shard begins
+    std::vector<std::pair<StorageId, std::int64_t>> offsets;  // by gradient: where its shard begins
     for (const StorageId parameter : unit.parameters) {
       const auto gradient = units_.gradient_of.find(parameter);
       if (gradient == units_.gradient_of.end()) continue;
@@ -255,17 +387,21 @@ class Fsdp {
       storage.released_after = OpId();
       storage.name.clear();
       whole.push_back(tensors_of_[gradient->second].front());
-      offsets.emplace_back(gradient->second, shards);
-      shards += out_.graph().storage(parameter).bytes;
+      offsets.emplace_back(gradient->second, elements);
+      elements += Whole(parameter) / ranks_ / ItemSize(from_.tensor(tensors_of_[parameter].front()).dtype);
     }
     if (whole.empty()) return;
-    const DType dtype = from_.tensor(whole.front()).dtype;
-    const StorageId input = out_.NewStorage(shards * ranks_, StorageKind::kTemporary, "");
+    const DType dtype = from_.tensor(whole.front()).dtype, shard_dtype = ShardType(dtype, layout_, true);
+    const Bytes reduced = elements * ItemSize(dtype);  // this rank's part
+    const StorageId input = out_.NewStorage(reduced * ranks_, StorageKind::kTemporary, "");
     const TensorId flat_input = out_.FlatTensor(input, dtype);
-    if (reduced_.valid()) out_.graph().storages[reduced_.index()].released_after = OpId(out_.next().index() - 1);
-    out_.Emit("_chunk_cat", Phase::kBackward, unit.name, whole, {flat_input});
-    const StorageId output = out_.NewStorage(shards, StorageKind::kGradient, unit.name + ".grad");
-    const TensorId flat_output = out_.FlatTensor(output, dtype);
+    if (reduced_.valid() && !IsFirst()) {
+      out_.graph().storages[reduced_.index()].released_after = OpId(out_.next().index() - 1);
+    }
+    out_.Emit(IsFirst() ? "cat" : "_chunk_cat", Phase::kBackward, unit.name, whole, {flat_input});
+    const StorageId output =
+        out_.NewStorage(elements * ItemSize(shard_dtype), StorageKind::kGradient, unit.name + ".grad");
+    const TensorId flat_output = out_.FlatTensor(output, shard_dtype);
     std::vector<TensorId> outputs = {flat_output};
     for (const auto& [gradient, offset] : offsets) {
       for (const TensorId id : tensors_of_[gradient]) {
@@ -277,12 +413,22 @@ class Fsdp {
           tensor.stride[i] = static_cast<std::int64_t>(step);
           step *= static_cast<std::size_t>(std::max<std::int64_t>(tensor.shape[i], 1));
         }
-        tensor.offset = offset / ItemSize(tensor.dtype);
+        tensor.dtype = ShardType(tensor.dtype, layout_, true);
+        tensor.offset = offset;
         gradient_shard_.emplace(id, shard);
         if (!yielded_in_update_.contains(id)) outputs.push_back(shard);
       }
     }
-    out_.Emit("reduce_scatter_tensor", Phase::kBackward, unit.name, {flat_input}, outputs, shards * (ranks_ - 1));
+    const Bytes moved = reduced * (ranks_ - 1);
+    if (shard_dtype == dtype) {
+      out_.EmitCollective("reduce_scatter_tensor", Phase::kBackward, unit.name, {flat_input}, outputs, moved,
+                          Stream::kReduce, DataGroup(layout_));
+    } else {
+      const TensorId part = out_.FlatTensor(out_.NewStorage(reduced, StorageKind::kTemporary, ""), dtype);
+      out_.EmitCollective("reduce_scatter_tensor", Phase::kBackward, unit.name, {flat_input}, {part}, moved,
+                          Stream::kReduce, DataGroup(layout_));
+      out_.Emit("_to_copy", Phase::kBackward, unit.name, {part}, outputs, Stream::kReduce);
+    }
     reduced_ = input;
   }
 
@@ -299,8 +445,18 @@ class Fsdp {
   std::vector<Gathered> forward_, backward_;  // by unit
   std::map<TensorId, TensorId> gradient_shard_;
   bool backward_begun_ = false;
-  StorageId before_;   // the flat buffer of the unit gathered last, in forward
-  StorageId reduced_;  // the flat buffer of the unit reduced last
+  OpId last_backward_;  // of the old graph
+  // ---- Of frozen blocks that a reentrant checkpoint runs again, in the first FSDP
+  Places holding_at_;
+  std::optional<std::size_t> holding_;         // the unit that runs backward
+  OpId holds_from_;                            // its first op in the new graph
+  std::map<StorageId, StorageId> version_of_;  // by storage of the old graph: what has taken its place
+  std::map<TensorId, TensorId> version_tensor_;
+  std::map<StorageId, OpId> made_at_;  // by storage: the new graph's op
+  std::set<TensorId> seen_;            // of the old graph: made before their storage was replaced
+  std::vector<StorageId> held_;        // to the end of backward
+  StorageId before_;                   // the flat buffer of the unit gathered last, in forward
+  StorageId reduced_;                  // the flat buffer of the unit reduced last
 };
 
 }  // namespace

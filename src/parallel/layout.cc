@@ -40,6 +40,12 @@ Status CheckLayout(const Layout& layout) {
   if (layout.gpus % model_ranks != 0) {
     return Fail("--gpus {}: expected a multiple of --tp times --pp times --cp, {}", layout.gpus, model_ranks);
   }
+  if (layout.microbatches > 0 && layout.pp == 1) return Fail("--microbatches: expected --pp beside it");
+  if (layout.chunks > 1 && layout.pp == 1) return Fail("--chunks: expected --pp beside it");
+  if (layout.chunks > 1 && layout.passes() % layout.pp != 0) {
+    return Fail("--microbatches {}: expected a multiple of --pp, {}, where chunks are interleaved", layout.passes(),
+                layout.pp);
+  }
   if (layout.data_ranks() > 1 && layout.data == DataParallel::kNone) {
     return Fail("--gpus {}: expected --ddp, --fsdp or --zero: {} ranks would train models of their own", layout.gpus,
                 layout.data_ranks());

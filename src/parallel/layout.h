@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "base/result.h"
@@ -35,9 +36,25 @@ struct Layout {
   bool reshard_after_forward = true;       // a unit's parameters are gathered again for backward
   std::int64_t zero_bucket = 500'000'000;  // elements: reduce_bucket_size and allgather_bucket_size
 
+  bool sequence_parallel = true;  // with tp: what lies between the shared matrices is divided along the sequence
+  bool loss_parallel = true;      // with tp: scores stay divided by classes
+  // With pp: a batch is cut into so many, which pass the stages one behind the other; 0: as many as stages.
+  std::int64_t microbatches = 0;
+  std::int64_t chunks = 1;  // with pp: parts of the model on each rank; more than one: interleaved 1F1B
+  std::int64_t stage = 0;   // with pp: which rank of the pipeline the graph is for
+
+  // ---- As the training around it has them.
+  // Shards of these types, gathered in the graph's own: accelerate keeps float32 shards of what is trained where
+  // computation is in 16 bits. Absent: the graph's.
+  std::optional<DType> trained_shards, frozen_shards;
+  bool adapters_apart =
+      false;               // trained modules of a frozen block are units of their own, as peft wraps them for FSDP1
+  bool reentrant = false;  // blocks are recomputed by torch.utils.checkpoint with use_reentrant=True
+
   // Ranks that see different samples.
   std::int64_t data_ranks() const { return gpus / (tp * pp * cp); }
   bool IsPlain() const { return gpus == 1; }
+  std::int64_t passes() const { return pp == 1 ? 1 : microbatches > 0 ? microbatches : pp; }
 };
 
 // "fsdp2 over 8 GPUs".

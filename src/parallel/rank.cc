@@ -4,14 +4,39 @@
 #include "parallel/units.h"
 
 namespace ebbtide::parallel {
+namespace {
+
+// Several batches before one update.
+bool HasSeveralPasses(const TrainingGraph& graph) {
+  bool in_backward = false;
+  for (const Op& op : graph.ops) {
+    if (op.phase == Phase::kForward && in_backward) return true;
+    in_backward = in_backward || op.phase == Phase::kBackward;
+  }
+  return false;
+}
+
+}  // namespace
 
 Result<TrainingGraph> RankGraph(TrainingGraph graph, const Layout& layout) {
   EBB_RETURN_IF_ERROR(CheckLayout(layout));
   if (layout.IsPlain()) return graph;
   if (graph.framework != Framework::kPytorch) return Fail("--gpus: expected a model that PyTorch trains");
-  if (layout.tp > 1) return Fail("--tp: a rank's share of a matrix is not modelled; `ebbtide dryrun --gpus` runs it");
-  if (layout.pp > 1) return Fail("--pp: stages are not modelled; `ebbtide dryrun --gpus` runs them");
   if (layout.cp > 1) return Fail("--cp: shared sequences are not modelled; `ebbtide dryrun --gpus` runs them");
+  const bool is_sharded = layout.data != DataParallel::kNone && layout.data != DataParallel::kDdp;
+  if (layout.pp > 1 && is_sharded && layout.data_ranks() > 1) {
+    return Fail(
+        "--pp: expected --ddp beside it: how shards pass several microbatches is not modelled; `ebbtide dryrun "
+        "--gpus` runs it");
+  }
+  if (layout.pp > 1 && HasSeveralPasses(graph))
+    return Fail("--accumulate: of no use with --pp, expected --microbatches");
+  if (layout.tp > 1) {
+    EBB_ASSIGN_OR_RETURN(graph, TensorParallel(graph, layout));
+  }
+  if (layout.pp > 1) {
+    EBB_ASSIGN_OR_RETURN(graph, StageOf(graph, layout));
+  }
   const Units units = FindUnits(graph);
   std::size_t gradients = 0;
   for (const Storage& storage : graph.storages) gradients += storage.kind == StorageKind::kGradient ? 1 : 0;
@@ -20,16 +45,12 @@ Result<TrainingGraph> RankGraph(TrainingGraph graph, const Layout& layout) {
                 gradients - units.gradient_of.size(), gradients);
   }
   // Several batches before one update: whether shards are reduced after each is the trainer's choice.
-  bool in_backward = false;
-  for (const Op& op : graph.ops) {
-    if (op.phase == Phase::kForward && in_backward && layout.data != DataParallel::kDdp) {
-      return Fail("--accumulate: expected 1 with sharded gradients; `ebbtide dryrun --gpus` runs any loop");
-    }
-    in_backward = in_backward || op.phase == Phase::kBackward;
+  if (is_sharded && layout.pp == 1 && HasSeveralPasses(graph)) {
+    return Fail("--accumulate: expected 1 with sharded gradients; `ebbtide dryrun --gpus` runs any loop");
   }
   TrainingGraph out;
-  switch (layout.data) {
-    case DataParallel::kNone: return graph;
+  switch (layout.data_ranks() > 1 ? layout.data : DataParallel::kNone) {
+    case DataParallel::kNone: out = std::move(graph); break;
     case DataParallel::kDdp: out = WithDdp(graph, layout); break;
     case DataParallel::kFsdp1:
     case DataParallel::kFsdp2: out = WithFsdp(graph, layout); break;

@@ -14,7 +14,9 @@ namespace ebbtide::parallel {
 // stages take the same; where shards cannot be equal it is the rank with the larger ones.
 Result<TrainingGraph> RankGraph(TrainingGraph graph, const Layout& layout);
 
-// How each does it; RankGraph chooses.
+// How each does it; RankGraph chooses. TensorParallel and StageOf fail where a model cannot be divided so.
+Result<TrainingGraph> TensorParallel(const TrainingGraph& graph, const Layout& layout);
+Result<TrainingGraph> StageOf(const TrainingGraph& graph, const Layout& layout);
 TrainingGraph WithDdp(const TrainingGraph& graph, const Layout& layout);
 TrainingGraph WithFsdp(const TrainingGraph& graph, const Layout& layout);
 TrainingGraph WithZero(const TrainingGraph& graph, const Layout& layout);

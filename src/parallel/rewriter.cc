@@ -5,12 +5,8 @@
 #include <utility>
 #include <variant>
 
-#include "graph/arguments.h"
-
 namespace ebbtide::parallel {
 namespace {
-
-constexpr const char* kMoved = "moved_bytes";
 
 template <class F>
 void ForEachTensor(Op& op, const F& change) {
@@ -58,7 +54,7 @@ TensorId Rewriter::Rebase(TensorId tensor, StorageId storage) {
 }
 
 OpId Rewriter::Emit(std::string kind, Phase phase, std::string layer, std::vector<TensorId> inputs,
-                    std::vector<TensorId> outputs, Bytes moved, std::vector<TensorId> mutated) {
+                    std::vector<TensorId> outputs, Stream stream, std::vector<TensorId> mutated) {
   Op op;
   op.kind = std::move(kind);
   op.phase = phase;
@@ -66,9 +62,18 @@ OpId Rewriter::Emit(std::string kind, Phase phase, std::string layer, std::vecto
   op.inputs = std::move(inputs);
   op.outputs = std::move(outputs);
   op.mutated = std::move(mutated);
-  if (moved > 0) op.arguments.push_back({kMoved, moved});
+  SetStream(op, stream);
   out_.ops.push_back(std::move(op));
   return OpId(out_.ops.size() - 1);
+}
+
+OpId Rewriter::EmitCollective(std::string kind, Phase phase, std::string layer, std::vector<TensorId> inputs,
+                              std::vector<TensorId> outputs, Bytes moved, Stream stream, const RankGroup& group,
+                              std::vector<TensorId> mutated) {
+  const OpId id = Emit(std::move(kind), phase, std::move(layer), std::move(inputs), std::move(outputs),
+                       Stream::kCompute, std::move(mutated));
+  MarkCollective(out_.ops.back(), moved, stream, group);
+  return id;
 }
 
 OpId Rewriter::Copy(OpId old, const std::function<TensorId(TensorId)>& exchanged) {
@@ -130,11 +135,6 @@ TrainingGraph Rewriter::Take() && {
   }
   for (TensorId& id : out_.outputs) id = tensors[id.index()];
   return std::move(out_);
-}
-
-Bytes MovedBytes(const Op& op) {
-  const std::int64_t* bytes = ArgumentAs<std::int64_t>(op, kMoved);
-  return bytes == nullptr ? 0 : *bytes;
 }
 
 }  // namespace ebbtide::parallel

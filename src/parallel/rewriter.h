@@ -5,9 +5,14 @@
 #include <string>
 #include <vector>
 
+#include "graph/collective.h"
 #include "graph/graph.h"
+#include "parallel/layout.h"
 
 namespace ebbtide::parallel {
+
+// The ranks that see different samples.
+inline RankGroup DataGroup(const Layout& layout) { return {"data", layout.data_ranks()}; }
 
 class Rewriter {
  public:
@@ -26,9 +31,13 @@ class Rewriter {
 
   // The op that comes next.
   OpId next() const { return OpId(out_.ops.size()); }
-  // An op that no model has: "all_gather_into_tensor". Bytes moved between ranks are its attribute.
+  // An op that no model has: "split_with_sizes_copy".
   OpId Emit(std::string kind, Phase phase, std::string layer, std::vector<TensorId> inputs,
-            std::vector<TensorId> outputs, Bytes moved = 0, std::vector<TensorId> mutated = {});
+            std::vector<TensorId> outputs, Stream stream = Stream::kCompute, std::vector<TensorId> mutated = {});
+  // One by which a group of ranks talks: "all_gather_into_tensor".
+  OpId EmitCollective(std::string kind, Phase phase, std::string layer, std::vector<TensorId> inputs,
+                      std::vector<TensorId> outputs, Bytes moved, Stream stream, const RankGroup& group,
+                      std::vector<TensorId> mutated = {});
   // The op of the old graph, every tensor of it exchanged.
   OpId Copy(OpId old, const std::function<TensorId(TensorId)>& exchanged);
 
@@ -41,8 +50,5 @@ class Rewriter {
   TrainingGraph out_;
   std::vector<OpId> moved_;  // by old op: its new place
 };
-
-// The bytes that a collective of Emit moves; 0 of other ops.
-Bytes MovedBytes(const Op& op);
 
 }  // namespace ebbtide::parallel

@@ -29,7 +29,13 @@ Dims ShardOf(const Dims& shape, std::int64_t ranks) {
   return shard;
 }
 
-void ShardUpdate(Rewriter& rewriter, std::int64_t ranks) {
+DType ShardType(DType whole, const Layout& layout, bool trained) {
+  const bool is_half = whole == DType::kFloat16 || whole == DType::kBFloat16;
+  return is_half ? (trained ? layout.trained_shards : layout.frozen_shards).value_or(whole) : whole;
+}
+
+void ShardUpdate(Rewriter& rewriter, const Layout& layout, const Units& units) {
+  const std::int64_t ranks = layout.data_ranks();
   const TrainingGraph& from = rewriter.from();
   TrainingGraph& out = rewriter.graph();
   std::set<TensorId> in_update;
@@ -39,8 +45,9 @@ void ShardUpdate(Rewriter& rewriter, std::int64_t ranks) {
     in_update.insert(op.outputs.begin(), op.outputs.end());
   }
   std::map<StorageId, Bytes> sharded;
-  const auto shard = [&](TensorId id) {
+  const auto shard = [&](TensorId id, bool trained) {
     Tensor& tensor = out.tensors[id.index()];
+    tensor.dtype = ShardType(tensor.dtype, layout, trained);
     tensor.shape = ShardOf(tensor.shape, ranks);
     tensor.stride = Contiguous(tensor.shape);
     tensor.offset = 0;
@@ -53,12 +60,14 @@ void ShardUpdate(Rewriter& rewriter, std::int64_t ranks) {
   for (std::size_t i = 0; i < from.tensors.size(); ++i) {
     const StorageId storage = from.tensors[i].storage;
     if (from.storage(storage).kind != StorageKind::kParameter) continue;
-    if (seen.insert(storage).second || in_update.contains(TensorId(i))) shard(TensorId(i));
+    if (seen.insert(storage).second || in_update.contains(TensorId(i))) {
+      shard(TensorId(i), units.gradient_of.contains(storage));
+    }
   }
   for (const TensorId id : in_update) {
     const StorageKind kind = from.storage_of(id).kind;
     if (kind == StorageKind::kOptimizerState || kind == StorageKind::kTemporary || kind == StorageKind::kActivation) {
-      shard(id);
+      shard(id, true);
     }
   }
   for (const auto& [storage, bytes] : sharded) out.storages[storage.index()].bytes = bytes;

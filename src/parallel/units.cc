@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cctype>
 #include <unordered_map>
+#include <unordered_set>
 
 namespace ebbtide::parallel {
 namespace {
@@ -28,7 +29,7 @@ std::string BlockOf(const std::string& path) {
   return "";
 }
 
-Units FindUnits(const TrainingGraph& graph) {
+Units FindUnits(const TrainingGraph& graph, bool adapters_apart) {
   Units out;
   std::unordered_map<std::string, std::size_t> by_name;
   const auto unit_named = [&](const std::string& name) {
@@ -38,12 +39,7 @@ Units FindUnits(const TrainingGraph& graph) {
   };
   std::unordered_map<std::string, StorageId> parameters;
   for (std::size_t i = 0; i < graph.storages.size(); ++i) {
-    const Storage& storage = graph.storages[i];
-    if (storage.kind != StorageKind::kParameter) continue;
-    const std::size_t unit = unit_named(BlockOf(storage.name));
-    out.units[unit].parameters.push_back(StorageId(i));
-    out.unit_of.emplace(StorageId(i), unit);
-    parameters.emplace(storage.name, StorageId(i));
+    if (graph.storages[i].kind == StorageKind::kParameter) parameters.emplace(graph.storages[i].name, StorageId(i));
   }
   for (std::size_t i = 0; i < graph.storages.size(); ++i) {
     const Storage& storage = graph.storages[i];
@@ -51,9 +47,22 @@ Units FindUnits(const TrainingGraph& graph) {
     // Built-in models call it "fc.weight.grad", captures by the parameter's own name.
     const std::string suffix = storage.name.ends_with(".grad") ? ".grad" : "";
     const auto found = parameters.find(storage.name.substr(0, storage.name.size() - suffix.size()));
-    if (found == parameters.end()) continue;
-    out.gradient_of.emplace(found->second, StorageId(i));
-    out.units[out.unit_of.at(found->second)].trained = true;
+    if (found != parameters.end()) out.gradient_of.emplace(found->second, StorageId(i));
+  }
+  std::unordered_set<std::string> frozen_blocks;  // those with something frozen
+  for (const auto& [name, storage] : parameters) {
+    if (!out.gradient_of.contains(storage)) frozen_blocks.insert(BlockOf(name));
+  }
+  for (std::size_t i = 0; i < graph.storages.size(); ++i) {
+    const Storage& storage = graph.storages[i];
+    if (storage.kind != StorageKind::kParameter) continue;
+    const bool trained = out.gradient_of.contains(StorageId(i));
+    const std::string block = BlockOf(storage.name);
+    const bool is_adapter = adapters_apart && trained && frozen_blocks.contains(block);
+    const std::size_t unit = unit_named(is_adapter ? storage.name.substr(0, storage.name.rfind('.')) : block);
+    out.units[unit].parameters.push_back(StorageId(i));
+    out.units[unit].trained |= trained;
+    out.unit_of.emplace(StorageId(i), unit);
   }
   for (std::size_t i = 0; i < graph.ops.size(); ++i) {
     const Op& op = graph.ops[i];

@@ -28,8 +28,9 @@ struct Units {
 };
 
 // A block is a module of a list: "model.layers.0", "layer1.0", as trainers wrap models. Ops are of the unit that
-// their layer lies in.
-Units FindUnits(const TrainingGraph& graph);
+// their layer lies in. `adapters_apart`: where a block has frozen parameters, every module with trained ones is a unit
+// of its own, as peft has it for FullyShardedDataParallel.
+Units FindUnits(const TrainingGraph& graph, bool adapters_apart = false);
 
 // "model.layers.0" of "model.layers.0.mlp.up_proj.weight"; empty where no module on the way has a number.
 std::string BlockOf(const std::string& path);

@@ -68,8 +68,8 @@ class Zero {
     for (const TensorId id : op.outputs) {
       if (std::find(gradients_.begin(), gradients_.end(), id) == gradients_.end()) continue;
       const Bytes bytes = from_.storage_of(id).bytes;
-      out_.Emit("reduce_scatter_tensor", Phase::kBackward, "zero", {id, bucket_}, {}, bytes * (ranks_ - 1) / ranks_,
-                {bucket_});
+      out_.EmitCollective("reduce_scatter_tensor", Phase::kBackward, "zero", {id, bucket_}, {},
+                          bytes * (ranks_ - 1) / ranks_, Stream::kReduce, DataGroup(layout_), {bucket_});
       if (!DropsGradients()) continue;
       Storage& storage = out_.graph().storages[from_.tensor(id).storage.index()];
       storage.kind = StorageKind::kTemporary;
@@ -84,7 +84,7 @@ class Zero {
       partition_ = out_.FlatTensor(kept, dtype_);
       out_.Emit("average_tensor", Phase::kBackward, "zero", {bucket_}, {partition_});
     } else {
-      out_.Emit("average_tensor", Phase::kBackward, "zero", {bucket_}, {}, 0, {bucket_});
+      out_.Emit("average_tensor", Phase::kBackward, "zero", {bucket_}, {}, Stream::kCompute, {bucket_});
     }
   }
 
@@ -103,11 +103,12 @@ class Zero {
               {gradient});
     std::vector<TensorId> inputs = changed;
     inputs.push_back(gradient);
-    out_.Emit("_fused_adamw_", Phase::kUpdate, "zero", inputs, {}, 0, changed);
+    out_.Emit("_fused_adamw_", Phase::kUpdate, "zero", inputs, {}, Stream::kCompute, changed);
     std::vector<TensorId> gathered = parameters_;
     gathered.insert(gathered.begin(), master);
     const Bytes moved = layout_.data == DataParallel::kZero3 ? 0 : gradient_bytes_ * (ranks_ - 1) / ranks_;
-    out_.Emit("all_gather_into_tensor", Phase::kUpdate, "zero", gathered, {}, moved, parameters_);
+    out_.EmitCollective("all_gather_into_tensor", Phase::kUpdate, "zero", gathered, {}, moved, Stream::kCompute,
+                        DataGroup(layout_), parameters_);
   }
 
   const TrainingGraph& from_;

@@ -4,9 +4,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+#include <tuple>
+
 #include "graph/check.h"
+#include "graph/collective.h"
 #include "graph/liveness.h"
 #include "model/model.h"
+#include "parallel/pp.h"
 #include "parallel/rewriter.h"
 #include "parallel/units.h"
 
@@ -133,11 +138,100 @@ TEST(RankGraph, WhatIsNotModelledIsRefused) {
   const TrainingGraph graph = Load("mlp", 4);
   Layout layout = Of(DataParallel::kFsdp2, 4);
   layout.tp = 2;
-  EXPECT_THAT(RankGraph(graph, layout).error().message, HasSubstr("--tp"));
+  EXPECT_THAT(RankGraph(graph, layout).error().message, HasSubstr("--tp: expected a model whose matrices"));
   layout.tp = 3;
   EXPECT_THAT(RankGraph(graph, layout).error().message, HasSubstr("multiple"));
   EXPECT_THAT(RankGraph(graph, Of(DataParallel::kNone, 4)).error().message, HasSubstr("--ddp"));
   EXPECT_THAT(RankGraph(graph, Of(DataParallel::kDdp, 1)).error().message, HasSubstr("--gpus"));
+  layout.tp = 1;
+  layout.pp = 2;
+  EXPECT_THAT(RankGraph(Load("gpt2", 1), layout).error().message, HasSubstr("--pp: expected --ddp"));
+  layout.gpus = 64;
+  layout.pp = 64;
+  layout.data = DataParallel::kNone;
+  EXPECT_THAT(RankGraph(Load("gpt2", 1), layout).error().message,
+              HasSubstr("as many stages as the model has blocks, 12"));
+  layout.pp = 1;
+  layout.microbatches = 4;
+  EXPECT_THAT(RankGraph(graph, layout).error().message, HasSubstr("--microbatches: expected --pp"));
+}
+
+Layout Stages(std::int64_t pp, std::int64_t stage, std::int64_t microbatches, std::int64_t chunks = 1) {
+  Layout layout;
+  layout.gpus = layout.pp = pp;
+  layout.stage = stage;
+  layout.microbatches = microbatches;
+  layout.chunks = chunks;
+  return layout;
+}
+
+// The first of four stages has four microbatches under way, the last one.
+TEST(PipelineOrder, IsOneForwardOneBackward) {
+  const auto text = [](const Layout& layout) {
+    std::string out;
+    for (const PipelineAction& action : PipelineOrder(layout)) {
+      out += (action.forward ? "F" : "B") + std::to_string(action.microbatch) + " ";
+    }
+    return out;
+  };
+  EXPECT_EQ(text(Stages(2, 0, 4)), "F0 F1 B0 F2 B1 F3 B2 B3 ");
+  EXPECT_EQ(text(Stages(2, 1, 4)), "F0 B0 F1 B1 F2 B2 F3 B3 ");
+  EXPECT_EQ(text(Stages(4, 0, 2)), "F0 F1 B0 B1 ");
+}
+
+TEST(PipelineOrder, TakesEveryMicrobatchThroughEveryChunkOnceEachWay) {
+  for (const std::int64_t pp : {2, 4}) {
+    for (const std::int64_t chunks : {1, 2, 3}) {
+      for (const std::int64_t microbatches : {pp, 2 * pp, 4 * pp}) {
+        for (std::int64_t stage = 0; stage < pp; ++stage) {
+          std::map<std::tuple<std::int64_t, std::int64_t>, int> state;  // by chunk and microbatch: 1 forward, 2 both
+          for (const PipelineAction& action : PipelineOrder(Stages(pp, stage, microbatches, chunks))) {
+            int& seen = state[{action.chunk, action.microbatch}];
+            EXPECT_EQ(seen, action.forward ? 0 : 1);
+            ++seen;
+          }
+          EXPECT_EQ(state.size(), static_cast<std::size_t>(chunks * microbatches));
+          for (const auto& [key, seen] : state) EXPECT_EQ(seen, 2);
+        }
+      }
+    }
+  }
+}
+
+// Stages together hold the model once, and each passes its parameters' gradients on to its own optimizer.
+TEST(RankGraph, StagesDivideTheModel) {
+  const TrainingGraph graph = Load("resnet18", 1);
+  for (const std::int64_t chunks : {1, 2}) {
+    Bytes parameters = 0, state = 0, buffers = 0;
+    for (std::int64_t stage = 0; stage < 2; ++stage) {
+      const auto rank = RankGraph(graph, Stages(2, stage, 4, chunks));
+      ASSERT_TRUE(rank) << rank.error().message;
+      const Status valid = Check(*rank);
+      ASSERT_TRUE(valid) << "stage " << stage << ": " << valid.error().message;
+      EXPECT_GT(Moved(*rank), 0);
+      EXPECT_EQ(BytesOf(*rank, StorageKind::kParameter), BytesOf(*rank, StorageKind::kGradient));
+      parameters += BytesOf(*rank, StorageKind::kParameter);
+      state += BytesOf(*rank, StorageKind::kOptimizerState);
+      buffers += BytesOf(*rank, StorageKind::kBuffer);
+    }
+    EXPECT_EQ(parameters, BytesOf(graph, StorageKind::kParameter));
+    EXPECT_EQ(state, BytesOf(graph, StorageKind::kOptimizerState));
+    EXPECT_EQ(buffers, BytesOf(graph, StorageKind::kBuffer));
+  }
+  EXPECT_THAT(RankGraph(Load("gpt2", 1), Stages(2, 0, 2)).error().message, HasSubstr("tied"));
+}
+
+// Of microbatches under way the first of two stages has one more than the second, and with three it has no more than
+// with two.
+TEST(RankGraph, AStageHoldsAsManyMicrobatchesAsAreBehindIt) {
+  const TrainingGraph graph = Load("resnet18", 8, "sgd");
+  const auto peak = [&](std::int64_t stages, std::int64_t stage, std::int64_t microbatches) {
+    const TrainingGraph rank = *RankGraph(graph, Stages(stages, stage, microbatches));
+    return PeakLiveBytes(rank, ComputeLiveness(rank)).bytes - BytesOf(rank, StorageKind::kInput);
+  };
+  EXPECT_GT(peak(2, 0, 2), peak(2, 0, 1));
+  EXPECT_EQ(peak(2, 0, 4), peak(2, 0, 3));
+  EXPECT_EQ(peak(2, 1, 4), peak(2, 1, 3));
 }
 
 TEST(Units, AreTheModulesOfLists) {

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import inspect
+import sys
 from collections.abc import Callable, Mapping
 
 import torch
@@ -12,6 +13,15 @@ from torch.utils._pytree import tree_flatten_with_path, tree_leaves, tree_unflat
 from ..errors import CaptureError
 from .fakes import Fakes
 from .record import Recorder
+
+
+def refuse_ranks(model):
+    """Modules that reduce gradients over ranks do so in hooks of the real parameters, which a capture does not see."""
+    fsdp = sys.modules.get("torch.distributed.fsdp.fully_sharded_data_parallel")
+    wrappers = (torch.nn.parallel.DistributedDataParallel, *([fsdp.FullyShardedDataParallel] if fsdp else ()))
+    for _, module in model.named_modules():
+        if isinstance(module, wrappers):
+            raise CaptureError(f"{type(module).__name__} reduces gradients over ranks, which a captured step would leave out; expected a plain module")
 
 
 @dataclasses.dataclass
@@ -31,6 +41,7 @@ class StepInputs:
 
     def __init__(self, model, batch, device, mode, plain=False):
         """`plain`: hooks that run after a gradient is stored are called by whoever runs the step, in the order of `accumulated`."""
+        refuse_ranks(model)
         self.accumulated = []  # names of parameters, in the order in which their gradients are stored; where there are such hooks
         self.recorder = Recorder()
         self.fakes = Fakes(mode)

@@ -62,11 +62,13 @@ Json EstimateJson(const jobs::EstimateResult& prediction) {
   if (!prediction.layout.IsPlain()) {
     result["layout"] = parallel::Describe(prediction.layout);
     result["ranks"] = Json::array();
-    for (std::int64_t rank = 0; rank < prediction.layout.gpus; ++rank) {
+    for (std::size_t rank = 0; rank < prediction.ranks.size(); ++rank) {
+      const jobs::RankEstimate& figures = prediction.ranks[rank];
       result["ranks"].push_back({{"rank", rank},
-                                 {"peak_reserved_bytes", estimate.peak_reserved},
-                                 {"peak_allocated_bytes", estimate.peak_allocated},
-                                 {"total_bytes", estimate.total()}});
+                                 {"stage", figures.stage},
+                                 {"peak_reserved_bytes", figures.peak_reserved},
+                                 {"peak_allocated_bytes", figures.peak_allocated},
+                                 {"total_bytes", figures.total}});
     }
   }
   result["fits"] = estimate.fits;
@@ -85,6 +87,7 @@ Json EstimateJson(const jobs::EstimateResult& prediction) {
   result["context_least_bytes"] = ContextRangeOf(prediction.options.gpu).least;
   result["context_most_bytes"] = ContextRangeOf(prediction.options.gpu).most;
   result["loaded_code_bytes"] = estimate.loaded_code;
+  if (!prediction.layout.IsPlain()) result["nccl_bytes"] = estimate.communication;
   result["capacity_bytes"] = estimate.capacity;
   result["lacks_bytes"] = prediction.lacks;
   result["largest_batch"] = nullptr;

@@ -107,6 +107,18 @@ std::string Verdict(const jobs::EstimateResult& prediction, const Terminal& term
   return out + Figure("most of it", most, terminal);
 }
 
+// "5.10 GiB, 4.20 GiB": of a pipeline, by stage.
+std::string Stages(const jobs::EstimateResult& prediction, const Terminal& terminal) {
+  std::string text;
+  std::int64_t next = 0;
+  for (const jobs::RankEstimate& rank : prediction.ranks) {
+    if (rank.stage != next) continue;
+    text += (text.empty() ? "" : ", ") + FormatBytes(rank.total);
+    ++next;
+  }
+  return next < 2 ? "" : Figure("stages", text, terminal);
+}
+
 std::string Figures(const jobs::EstimateResult& prediction, const Terminal& terminal) {
   const estimate::Estimate& estimate = prediction.estimate;
   const bool safe_fits = prediction.safe.bytes <= estimate.capacity;
@@ -143,6 +155,8 @@ std::string Figures(const jobs::EstimateResult& prediction, const Terminal& term
                   terminal);
   }
   out += Figure("context", context, terminal);
+  if (estimate.communication > 0) out += Figure("NCCL", FormatBytes(estimate.communication) + ", by rule", terminal);
+  out += Stages(prediction, terminal);
   if (const std::string step = StepOf(*prediction.graph); !step.empty()) out += Figure("step", step, terminal);
   if (!prediction.not_counted.empty()) {
     out += Figure("not counted", Printable(fmt::format("{}", fmt::join(prediction.not_counted, ", "))), terminal);

@@ -1,0 +1,60 @@
+"""`ebbtide estimate` of one rank of several: what each axis divides, and what is refused."""
+
+import json
+
+import pytest
+from support.command_line import assert_refused, result_of, run
+
+CONFIG = {"model_type": "llama", "num_hidden_layers": 4, "hidden_size": 512, "intermediate_size": 1024, "num_attention_heads": 8,
+          "num_key_value_heads": 4, "vocab_size": 2048}
+FLAGS = ("--batch-size", "2", "--seq-len", "256", "--optimizer", "adamw")
+
+
+@pytest.fixture
+def config(tmp_path):
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(CONFIG))
+    return path
+
+
+def test_tensor_parallel_divides_matrices_and_what_lies_between(config):
+    whole = result_of("estimate", config, *FLAGS)
+    half = result_of("estimate", config, *FLAGS, "--gpus", "2", "--tp", "2")
+    assert whole["breakdown"]["Parameter"] / 2 <= half["breakdown"]["Parameter"] < 0.51 * whole["breakdown"]["Parameter"]  # norms stay whole
+    assert 0.5 * whole["breakdown"]["Optstate"] <= half["breakdown"]["Optstate"] < 0.51 * whole["breakdown"]["Optstate"]
+    assert half["breakdown"]["Activation"] < 0.75 * whole["breakdown"]["Activation"]
+    assert half["nccl_bytes"] > 0 and len(half["ranks"]) == 2
+
+
+def test_axes_multiply(config):
+    both = result_of("estimate", config, *FLAGS, "--gpus", "8", "--tp", "2", "--fsdp")
+    half = result_of("estimate", config, *FLAGS, "--gpus", "2", "--tp", "2")
+    assert both["breakdown"]["Parameter"] == pytest.approx(half["breakdown"]["Parameter"] / 4, rel=0.01)
+    assert both["nccl_bytes"] > half["nccl_bytes"]  # two groups
+
+
+def test_every_stage_of_a_pipeline_is_told_and_the_worst_is_the_figure(config):
+    result = result_of("estimate", config, *FLAGS, "--gpus", "4", "--pp", "2", "--ddp", "--microbatches", "4")
+    assert [rank["stage"] for rank in result["ranks"]] == [0, 0, 1, 1]
+    assert result["total_bytes"] == max(rank["total_bytes"] for rank in result["ranks"])
+    assert result["ranks"][0] | {"rank": 1} == result["ranks"][1]
+
+
+def test_a_pipeline_can_be_inspected_planned_and_fitted(config):
+    stage = ("--gpus", "2", "--pp", "2")
+    assert result_of("inspect", config, *FLAGS, *stage)["parameters"] < result_of("inspect", config, *FLAGS)["parameters"]
+    assert result_of("plan", config, *FLAGS, *stage, "--budget", "90%", "--gpu", "a100-40gb")["feasible"]
+    assert result_of("fit", config, "--seq-len", "256", *stage, "--gpu", "rtx3060")["gpus"][0]["max_batch"] > 0
+
+
+@pytest.mark.parametrize(("flags", "said"), [
+    (("--gpus", "8", "--tp", "8"), "multiple"),  # of four key heads
+    (("--gpus", "2", "--tp", "2", "--lora", "4"), "--lora"),
+    (("--gpus", "8", "--pp", "8"), "as many stages as the model has blocks, 4"),
+    (("--gpus", "4", "--pp", "2", "--fsdp"), "--pp: expected --ddp"),
+    (("--gpus", "2", "--pp", "2", "--accumulate", "2"), "--microbatches"),
+    (("--gpus", "2", "--ddp", "--chunks", "2"), "--chunks: expected --pp"),
+    (("--gpus", "2", "--cp", "2"), "--cp"),
+])
+def test_what_cannot_be_is_refused_in_a_line(config, flags, said):
+    assert_refused(run("estimate", config, *FLAGS, *flags), said)
