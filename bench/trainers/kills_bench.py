@@ -8,7 +8,6 @@ Fails where a trial does not end, or ends with another loss than it has undistur
 import argparse
 import os
 import pathlib
-import random
 import sys
 import tempfile
 import warnings
@@ -17,25 +16,14 @@ warnings.simplefilter("ignore")
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests" / "python"))
 
 import torch  # noqa: E402
-from _cluster import GPU_NODE, cluster_of  # noqa: E402
+from _cluster import cluster_of  # noqa: E402
+from _killer import Killer  # noqa: E402
 from ray import tune  # noqa: E402
 from support.ray_trials import losses_alone, step_fn  # noqa: E402
 
 import ebbtide  # noqa: E402
 
-STEPS, EACH, BETWEEN = 600, 10, 20  # of a trial; steps to a report; reports from one kill to the next
-
-
-class Killer(tune.Callback):
-    cluster, wanted, killed, reports, random = None, 0, 0, 0, random.Random(0)  # of the class, as Tune pickles callbacks
-
-    def on_trial_result(self, iteration, trials, trial, result, **info):
-        Killer.reports += 1
-        if Killer.reports % BETWEEN == 0 and Killer.killed < Killer.wanted:
-            nodes = Killer.cluster.gpu_nodes
-            Killer.cluster.remove_node(nodes.pop(Killer.random.randrange(len(nodes))), allow_graceful=False)
-            nodes.append(Killer.cluster.add_node(**GPU_NODE))
-            Killer.killed += 1
+STEPS, EACH = 300, 10  # of a trial; to a report
 
 
 def main():

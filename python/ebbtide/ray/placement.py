@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -118,7 +119,11 @@ class Placement:
         """Of each GPU that runs."""
         if self._closing:
             ray.wait(self._closing, num_returns=len(self._closing))
-        return [ray.get(self._gpus[number].report.remote()) for number in self._running()]
+        found = []
+        for asked in [self._gpus[number].report.remote() for number in self._running()]:
+            with contextlib.suppress(ray.exceptions.RayActorError):  # lost since then, with nothing on it that anybody misses
+                found.append(ray.get(asked))
+        return found
 
     def _running(self) -> list[int]:
         waiting = list(self._ready.values())
