@@ -23,30 +23,35 @@ def model_of(job):
         rest = job["kernels"] == "liger"
         liger.apply_liger_kernel_to_llama(rope=rest, swiglu=rest, rms_norm=rest, cross_entropy=rest and job["loss"] != "liger",
                                           fused_linear_cross_entropy=job["loss"] == "liger")
-    with torch.device("cpu" if job["quantize"] else "cuda"):
+    with torch.device("meta" if job["quantize"] else "cuda"):
         model = transformers.AutoModelForCausalLM.from_config(config, dtype=dtype, attn_implementation=job["attention"])
-    quantize(model, job["quantize"], dtype)
-    return model.to("cuda")
+    if job["quantize"]:
+        quantize(model, job["quantize"], dtype)
+    return model
 
 
 def quantize(model, how, dtype):
-    """All linear layers but the head, as the library's own loader does it."""
-    if how is None:
-        return
+    """All linear layers but the head, one after the other, as the library's own loader does it; nothing is trained then."""
     import bitsandbytes as bnb
 
     for name, module in list(model.named_modules()):
         if not isinstance(module, torch.nn.Linear) or name == "lm_head":
             continue
+        weight = torch.empty(module.weight.shape, dtype=dtype, device="cuda")
         if how == "nf4":
-            new = bnb.nn.Linear4bit(module.in_features, module.out_features, bias=False, compute_dtype=dtype, compress_statistics=True, quant_type="nf4")
-            new.weight = bnb.nn.Params4bit(module.weight.data, requires_grad=False, quant_type="nf4", compress_statistics=True)
+            new = bnb.nn.Linear4bit(module.in_features, module.out_features, bias=False, compute_dtype=dtype, compress_statistics=True, quant_type="nf4",
+                                    device="meta")
+            new.weight = bnb.nn.Params4bit(weight, requires_grad=False, quant_type="nf4", compress_statistics=True)
         else:
-            new = bnb.nn.Linear8bitLt(module.in_features, module.out_features, bias=False, has_fp16_weights=False)
-            new.weight = bnb.nn.Int8Params(module.weight.data, requires_grad=False, has_fp16_weights=False)
-        model.set_submodule(name, new)
-    for parameter in model.parameters():
-        parameter.requires_grad_(False)
+            new = bnb.nn.Linear8bitLt(module.in_features, module.out_features, bias=False, has_fp16_weights=False, device="meta")
+            new.weight = bnb.nn.Int8Params(weight, requires_grad=False, has_fp16_weights=False)
+        model.set_submodule(name, new.cuda())
+    for module in model.modules():
+        for table in (module._parameters, module._buffers):
+            for name, tensor in table.items():
+                if tensor is not None and tensor.is_meta:
+                    real = torch.empty(tensor.shape, dtype=tensor.dtype, device="cuda")
+                    table[name] = torch.nn.Parameter(real, requires_grad=False) if table is module._parameters else real
 
 
 def optimizer_of(name, parameters):
@@ -82,11 +87,12 @@ def main():
     tokens = torch.randint(0, model.config.vocab_size, (job["batch"], job["length"]))
     torch.cuda.reset_peak_memory_stats()
     for _ in range(3):
-        batch = {"input_ids": tokens.to("cuda"), "attention_mask": torch.ones_like(tokens).to("cuda"), "labels": tokens.to("cuda")}
-        with torch.autocast("cuda", torch.bfloat16, enabled=job["autocast"]):
-            loss = model(**batch).loss
-        loss.backward()
-        loss = loss.detach()
+        for _ in range(job["accumulate"]):
+            batch = {"input_ids": tokens.to("cuda"), "attention_mask": torch.ones_like(tokens).to("cuda"), "labels": tokens.to("cuda")}
+            with torch.autocast("cuda", torch.bfloat16, enabled=job["autocast"]):
+                loss = model(**batch).loss
+            loss.backward()
+            loss = loss.detach()
         if job["clip"]:
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()

@@ -21,7 +21,8 @@ struct AdviseRequest {
 // What is done, with settings to copy, and what it comes to.
 struct Proposal {
   std::vector<std::string> measures;
-  bool fits = false;  // the safe figure is within the GPU's memory
+  std::vector<std::string> flags;  // of `ebbtide estimate`, which say the same; a plan has none
+  bool fits = false;               // the safe figure is within the GPU's memory
   Bytes total = 0;
   Bytes safe = 0;
   Bytes saved = 0;               // of the total without measures

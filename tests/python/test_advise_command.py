@@ -39,11 +39,26 @@ def test_proposals_are_what_estimates_say(config):
     for proposal in fitting:
         assert proposal["safe_bytes"] <= result["capacity_bytes"]
         assert proposal["saved_bytes"] == result["total_bytes"] - proposal["total_bytes"]
-    # One of them by itself: checkpointing and parts of the batch alone change nothing else.
-    alone = next(p for p in fitting if len(p["measures"]) == 2 and "checkpointing" in p["measures"][1] and " at a time" in p["measures"][0])
-    part = int(alone["measures"][0].split()[0])
-    again = result_of("estimate", config, "--batch-size", part, "--accumulate", 2, "--checkpoint", *model[3:])
-    assert again["total_bytes"] == alone["total_bytes"]
+    for proposal in fitting:
+        if proposal["flags"]:
+            given = " ".join(proposal["flags"]).split()
+            rest = [word for place, word in enumerate(model) if not {"--batch-size", "--optimizer"}.intersection(given) & {word, model[max(place - 1, 0)]}]
+            assert result_of("estimate", *rest, *given)["total_bytes"] == proposal["total_bytes"]
+
+
+def test_attention_that_keeps_its_scores(config):
+    result = result_of("advise", config, "--batch-size", 16, "--seq-len", 2048, "--optimizer", "adamw", "--gpu", "rtx3090", "--attention", "eager")
+    assert any("--attention sdpa" in proposal["flags"] for proposal in result["proposals"])
+
+
+def test_a_plan_for_what_it_can_run(config):
+    def plans(*words):
+        return [p for p in result_of("advise", *words)["proposals"] if any("ebbtide.step(" in measure for measure in p["measures"])]
+
+    images = ["resnet18", "--batch-size", 1024, "--gpu", "rtx3060"]
+    plan, = plans(*images, "--optimizer", "adam")
+    assert plan["fits"] and not plan["flags"] and plan["time_ratio"] >= 1
+    assert plans(*images, "--optimizer", "adamw-8bit") == []  # whose update is beside the budget
 
 
 def test_several_gpus_are_sharded(config):

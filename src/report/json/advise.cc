@@ -6,6 +6,7 @@ namespace {
 
 Json ProposalJson(const jobs::Proposal& proposal) {
   return {{"measures", proposal.measures},
+          {"flags", proposal.flags},
           {"fits", proposal.fits},
           {"total_bytes", proposal.total},
           {"safe_bytes", proposal.safe},
