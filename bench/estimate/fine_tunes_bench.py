@@ -67,7 +67,10 @@ JOBS = {
     "LoRA, Liger, checkpointing": (LORA | {"kernels": "liger", "loss": "liger", "checkpoint": "plain"},
                                    ["--kernels", "liger", "--loss", "fused", "--checkpoint"]),
 }
-JOBS |= {f"{model}, {how}": ({"model": model} | JOBS[how][0], JOBS[how][1]) for model in MODELS if model != "llama" for how in ("full", "LoRA, checkpointing")}
+# What a model's own library does otherwise, without being asked.
+OWN = {"gemma2": {"attention": "eager"}, "phi3": {"targets": ["qkv_proj", "o_proj"]}}
+JOBS |= {f"{model}, {how}": (JOBS[how][0] | {"model": model} | OWN.get(model, {}), JOBS[how][1])
+         for model in MODELS if model != "llama" for how in ("full", "LoRA, checkpointing")}
 
 
 def flags_of(job, more):
