@@ -165,7 +165,9 @@ def run(options):
     newest = [(row, answer) for row, answer in outcomes if row["in_newest_revision"] == "1"]
     summaries = {"tier A, newest revision": figures(newest), "tier A, all": figures(outcomes),
                  "tier A, newest revision, 1 GPU": figures([o for o in newest if o[0]["gpus"] == "1"]),
-                 "tier A, all, 1 GPU": figures([o for o in outcomes if o[0]["gpus"] == "1"])}
+                 "tier A, all, 1 GPU": figures([o for o in outcomes if o[0]["gpus"] == "1"]),
+                 "tier A, newest revision, several": figures([o for o in newest if o[0]["gpus"] != "1"]),
+                 "tier A, all, several GPUs": figures([o for o in outcomes if o[0]["gpus"] != "1"])}
     if options.json:
         listed = [{"path": row["row_id"], "predicted_bytes": answer["peak_allocated_bytes"], "end_bytes": answer["end_allocated_bytes"],
                    "total_bytes": answer["total_bytes"], "safe_bytes": answer["safe_bytes"], "fits": answer["fits"]} for row, answer in outcomes]

@@ -1,8 +1,8 @@
-"""Estimates of a rank beside dry runs of all ranks, with torch's own DDP and FSDP2 on the phantom GPUs.
+"""Estimates of a rank beside dry runs of all ranks, with torch's own DDP, FSDP2 and tensor parallel on the phantom GPUs.
 
-    build/python bench/parallel/ranks_bench.py [--gpus 2,4]
+    build/python bench/parallel/ranks_bench.py [--gpus 2,4] [--layouts ddp,fsdp,tp]
 
-Fails where what is allocated differs by more than 4 %. What is reserved is shown: pools of the collectives' streams are not modelled."""
+Fails where what is allocated differs by more than 4 %. What is reserved is shown."""
 
 import argparse
 import json
@@ -19,7 +19,8 @@ MOST = 0.04
 
 
 def estimated(layout, gpus):
-    words = [EBBTIDE, "estimate", f"{JOB}:step", "--gpus", str(gpus), f"--{layout}", "--loop", "trainer", "--zero-grad", "start", "--json"]
+    step, axis = ("decoder", ["--tp", str(gpus)]) if layout == "tp" else ("step", [f"--{layout}"])
+    words = [EBBTIDE, "estimate", f"{JOB}:{step}", "--gpus", str(gpus), *axis, "--loop", "trainer", "--zero-grad", "start", "--json"]
     result = json.loads(subprocess.run(words, check=True, capture_output=True, text=True).stdout)
     return result["peak_allocated_bytes"], result["peak_reserved_bytes"]
 
@@ -35,10 +36,12 @@ def run_dry(layout, gpus):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--gpus", default="2")
+    parser.add_argument("--layouts", default="ddp,fsdp,tp")
+    parsed = parser.parse_args()
     worst = 0.0
     print(f"{'layout':8}{'GPUs':>5}{'allocated, dry run':>20}{'estimate':>16}{'':>8}{'reserved, dry run':>20}{'estimate':>16}")
-    for gpus in map(int, parser.parse_args().gpus.split(",")):
-        for layout in ("ddp", "fsdp"):
+    for gpus in map(int, parsed.gpus.split(",")):
+        for layout in parsed.layouts.split(","):
             predicted, seen = estimated(layout, gpus), run_dry(layout, gpus)
             off = [p / s - 1 for p, s in zip(predicted, seen, strict=True)]
             worst = max(worst, abs(off[0]))

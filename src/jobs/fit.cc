@@ -20,7 +20,7 @@ struct Search {
   estimate::Options options;             // all but the GPU
   const plan::Policy* policy = nullptr;  // null: no plans are asked for
   double slowdown = 2;
-  std::optional<TrainingGraph> asked;  // the step at the batch that was asked for
+  std::vector<TrainingGraph> asked;  // the step at the batch that was asked for, of every rank that differs
 };
 
 Status ParsePlans(const FitRequest& request, Search& search) {
@@ -118,10 +118,11 @@ Result<FitOnGpu> FitOn(const Search& search, const Part& part, const JobContext&
   estimate::Options options = search.options;
   options.gpu = part.gpu;
   FitOnGpu fit{.gpu = part.gpu.name, .memory = part.gpu.memory, .with_plan = {}};
-  if (search.asked) {
-    const estimate::Estimate asked = estimate::EstimateTraining(*search.asked, options);
-    fit.fits_batch = asked.fits;
-    fit.is_batch_safe = asked.fits && estimate::SafeTotal(asked, *search.asked).bytes <= part.gpu.memory;
+  fit.fits_batch = fit.is_batch_safe = !search.asked.empty();
+  for (const TrainingGraph& graph : search.asked) {
+    const estimate::Estimate asked = estimate::EstimateTraining(graph, options);
+    fit.fits_batch = fit.fits_batch && asked.fits;
+    fit.is_batch_safe = fit.is_batch_safe && asked.fits && estimate::SafeTotal(asked, graph).bytes <= part.gpu.memory;
   }
   EBB_ASSIGN_OR_RETURN(const LargestBatches largest, FindLargestBatches(search.model, options, context));
   fit.max_batch = largest.fits;
@@ -182,13 +183,19 @@ Result<FitResult> Fit(const FitRequest& request, const JobContext& context) {
                 .terms = {},
                 .safe_probability = estimate::SafetyRule().probability,
                 .gpus = {}};
+  if (search.policy != nullptr && search.model.stages() > 1) {
+    return Fail("--with-plan: of no use with --pp, whose stages need plans of their own; expected `ebbtide plan`");
+  }
   if (search.policy != nullptr) {
     out.terms = FitTerms{
         .policy = std::string(search.policy->name), .slowdown = search.slowdown, .passes = search.model.passes()};
   }
   if (model.Gave("--batch-size")) {
     out.batch = model.options.batch_size;
-    EBB_ASSIGN_OR_RETURN(search.asked, search.model.At(*out.batch));
+    for (std::int64_t stage = 0; stage < search.model.stages(); ++stage) {
+      EBB_ASSIGN_OR_RETURN(TrainingGraph graph, search.model.At(*out.batch, stage));
+      search.asked.push_back(std::move(graph));
+    }
   }
   // GPUs are independent of each other, so the result does not depend on the number of threads. Several are searched at
   // a time; a single one's searches are on several threads.
