@@ -46,7 +46,7 @@ std::string Unexpected(const std::string& word, const CLI::App& verb) {
   return flag + ": not a flag of " + verb.get_name() + DidYouMean(flag, flags);
 }
 
-// dryrun got a program without "--" before it: the command line as it was meant.
+// dryrun or run got a program without "--" before it: the command line as it was meant.
 std::string ExpectedBehindDashes(const std::string& word, int argc, char** argv) {
   std::string meant = "ebbtide";
   bool found = false;
@@ -90,7 +90,7 @@ void SetUp(CLI::App& program) {
 // The words behind "--" of a verb that runs a program: they are the program's, whatever they look like. `argc` becomes
 // the count of the words before.
 std::vector<std::string> CutCommand(int& argc, char** argv) {
-  if (argc < 2 || std::string_view(argv[1]) != "dryrun") return {};
+  if (argc < 2 || (std::string_view(argv[1]) != "dryrun" && std::string_view(argv[1]) != "run")) return {};
   char** const end = argv + argc;
   char** const at = std::find_if(argv + 2, end, [](const char* word) { return std::string_view(word) == "--"; });
   if (at == end) return {};
@@ -102,14 +102,14 @@ int Main(int argc, char** argv) {
   CLI::App program(kDescription, "ebbtide");
   SetUp(program);
   const std::vector<std::string> command = CutCommand(argc, argv);
-  const std::vector<Verb> verbs = {AddModels(program),    AddGpus(program),     AddCache(program),
-                                   AddInspect(program),   AddEstimate(program), AddFit(program),
-                                   AddPlan(program),      AddSimulate(program), AddShare(program),
-                                   AddCluster(program),   AddCapture(program),  AddProfile(program),
-                                   AddTrain(program),     AddVerify(program),   AddReplay(program),
-                                   AddExplain(program),   AddAdvise(program),   AddDryrun(program, command),
-                                   AddPack(program),      AddReport(program),   AddHelp(program),
-                                   AddCompletion(program)};
+  const std::vector<Verb> verbs = {AddModels(program),       AddGpus(program),      AddCache(program),
+                                   AddInspect(program),      AddEstimate(program),  AddFit(program),
+                                   AddPlan(program),         AddSimulate(program),  AddShare(program),
+                                   AddCluster(program),      AddCapture(program),   AddProfile(program),
+                                   AddTrain(program),        AddVerify(program),    AddReplay(program),
+                                   AddExplain(program),      AddAdvise(program),    AddDryrun(program, command),
+                                   AddRun(program, command), AddPack(program),      AddReport(program),
+                                   AddHelp(program),         AddCompletion(program)};
   for (const Verb& verb : verbs) verb.app->allow_extras();
 
   const auto chosen = [&]() -> const Verb* {
@@ -142,7 +142,7 @@ int Main(int argc, char** argv) {
   }
   for (const std::string& word : program.remaining(true)) {
     if (word == "--") continue;
-    if (verb->app->get_name() == "dryrun" && !word.starts_with('-'))
+    if ((verb->app->get_name() == "dryrun" || verb->app->get_name() == "run") && !word.starts_with('-'))
       return refuse(ExpectedBehindDashes(word, argc, argv));
     return refuse(Unexpected(word, *verb->app));
   }

@@ -43,5 +43,6 @@ Verb AddAdvise(CLI::App& program);
 Verb AddPack(CLI::App& program);
 // `command`: the words behind "--".
 Verb AddDryrun(CLI::App& program, const std::vector<std::string>& command);
+Verb AddRun(CLI::App& program, const std::vector<std::string>& command);
 
 }  // namespace ebbtide::cli

@@ -11,7 +11,7 @@ from support.command_line import PROGRAM, assert_refused, result_of, run, run_on
 ESCAPE = "\x1b"
 # Those whose section of the manual has a row for each flag; the others' sections also refer to each other.
 LISTED = ["models", "gpus", "cache", "inspect", "plan", "simulate", "share", "capture", "dryrun"]
-VERBS = [*LISTED, "estimate", "fit", "cluster", "train", "profile", "verify", "replay", "explain", "advise", "pack", "report", "help",
+VERBS = [*LISTED, "estimate", "fit", "cluster", "run", "train", "profile", "verify", "replay", "explain", "advise", "pack", "report", "help",
          "completion"]
 
 
