@@ -49,8 +49,7 @@ class Reaching {
   std::int64_t found() const { return static_cast<std::int64_t>(states_.size()); }
 
   std::optional<Reached> Run(std::span<const StorageId> wanted) {
-    if (!Collect(wanted)) return std::nullopt;
-    Link();
+    if (!Collect(wanted) || !Link()) return std::nullopt;
     Bits first(Words(storages_.size()), 0);
     Bytes bytes = 0;
     for (const StorageId s : wanted) {
@@ -171,7 +170,8 @@ class Reaching {
 
   bool MayRun(const Unit& unit) const { return unit.maker() < options_.stage && options_.stage <= unit.last_stage; }
 
-  void Link() {
+  // What each needs and makes, and all that has to run before it. False: some would have to run before themselves.
+  bool Link() {
     for (Node& node : nodes_) {
       const Unit& described = units_.units[node.unit];
       for (const Unit::Need& need : described.needs) {
@@ -182,17 +182,35 @@ class Reaching {
       }
       for (const StorageId s : described.returns) node.makes.push_back(NumberOf(s));
     }
-    std::vector<std::size_t> order(nodes_.size());
-    for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
-    std::ranges::sort(order, {}, [&](std::size_t i) { return units_.units[nodes_[i].unit].maker(); });
-    for (const std::size_t i : order) {
-      Bits& behind = nodes_[i].behind;
-      behind.assign(Words(nodes_.size()), 0);
-      for (const std::size_t parent : nodes_[i].parents) {
-        Put(behind, parent);
-        for (std::size_t w = 0; w < behind.size(); ++w) behind[w] |= nodes_[parent].behind[w];
+    // Parents first. They are not always made first: a unit whose later part changes what its maker made may need what
+    // was made in between.
+    enum class Seen : std::uint8_t { kNo, kOpen, kDone };
+    std::vector<Seen> seen(nodes_.size(), Seen::kNo);
+    std::vector<std::size_t> open;
+    for (std::size_t first = 0; first < nodes_.size(); ++first) {
+      if (seen[first] == Seen::kNo) open.push_back(first);
+      while (!open.empty()) {
+        const std::size_t i = open.back();
+        if (seen[i] == Seen::kNo) {
+          seen[i] = Seen::kOpen;
+          for (const std::size_t parent : nodes_[i].parents) {
+            if (seen[parent] == Seen::kOpen) return false;
+            if (seen[parent] == Seen::kNo) open.push_back(parent);
+          }
+          continue;
+        }
+        open.pop_back();
+        if (seen[i] == Seen::kDone) continue;
+        seen[i] = Seen::kDone;
+        Bits& behind = nodes_[i].behind;
+        behind.assign(Words(nodes_.size()), 0);
+        for (const std::size_t parent : nodes_[i].parents) {
+          Put(behind, parent);
+          for (std::size_t w = 0; w < behind.size(); ++w) behind[w] |= nodes_[parent].behind[w];
+        }
       }
     }
+    return true;
   }
 
   bool IsMissing(std::size_t number) const { return !there_[storages_[number]]; }
