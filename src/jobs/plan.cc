@@ -55,7 +55,8 @@ class Planning {
     EBB_RETURN_IF_ERROR(stop_.Check());
     result_.planned = Search(policy_, "searching");
     EBB_RETURN_IF_ERROR(stop_.Check());
-    if (result_.feasible() && result_.planned.plan->peak < result_.minimum.found) {
+    const bool may_be_less = policy_.name != "home" || plan::LooksBelowTheMinimum(problem_);
+    if (may_be_less && result_.feasible() && result_.planned.plan->peak < result_.minimum.found) {
       result_.minimum.found = result_.planned.plan->peak;
       result_.minimum.schedule = result_.planned.plan->schedule;
       result_.minimum.time = result_.planned.plan->time;

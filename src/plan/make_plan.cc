@@ -21,7 +21,10 @@ constexpr int kOtherSeeds = 3;            // searches for the same budget, where
 constexpr std::size_t kQuickGraph = 300;  // ... in ops
 constexpr std::size_t kManyStays = 20'000;
 constexpr std::size_t kMostOpsToReach = 12'000;  // of graphs for which decisions are looked for op by op
-constexpr std::int64_t kHardPacking = 400'000;   // placements tried before a schedule is given up for its addresses
+constexpr std::int64_t kQuickPacking = 1;        // first fit alone
+constexpr int kTriesOfDecisions = 6, kTriesOnQuick = 24, kFailures = 3;
+constexpr std::int64_t kPackingOfDecisions = 60'000;
+constexpr std::int64_t kHardPacking = 400'000;  // placements tried before a schedule is given up for its addresses
 
 // Stays as short as they can be for the same time.
 sim::Schedule Trimmed(const Problem& problem, sim::Schedule schedule) {
@@ -59,15 +62,27 @@ void Finish(const TrainingGraph& graph, const Problem& problem, Plan plan, Plann
 // Of the time that is left, a search gets this share; the rest is for addresses, which have so many seconds at least.
 constexpr double kShareOfSearch = 0.8, kSecondsForAddresses = 0.25;
 
+enum class Frugality : std::uint8_t { kMakeAgain, kCopy, kOnlyCopy };
+
+std::vector<Frugality> FrugalitiesOf(const Problem& problem) {
+  if (!problem.limits.may_swap) return {Frugality::kMakeAgain};
+  return {Frugality::kMakeAgain, Frugality::kCopy, Frugality::kOnlyCopy};
+}
+
+Preferences MakeFrugal(const sim::Workload& workload, Frugality frugality, double distance_power) {
+  Preferences out = Neutral(workload);
+  if (frugality != Frugality::kMakeAgain) std::ranges::fill(out.choice, Choice::kSwap);
+  out.nothing_again = frugality == Frugality::kOnlyCopy;
+  out.distance_power = distance_power;
+  out.batch = 8;
+  return out;
+}
+
 // Preferences that need little memory are rolled out until one keeps the budget, whatever the deadline says.
 std::optional<Preferences> FrugalPreferences(const Problem& problem) {
   for (const double power : {1.0, 2.0, 0.5}) {
-    for (const Choice choice : {Choice::kKeep, Choice::kSwap}) {
-      if (choice == Choice::kSwap && !problem.limits.may_swap) continue;
-      Preferences preferences = Neutral(*problem.workload);
-      std::ranges::fill(preferences.choice, choice);
-      preferences.distance_power = power;
-      preferences.batch = 8;
+    for (const Frugality frugality : FrugalitiesOf(problem)) {
+      const Preferences preferences = MakeFrugal(*problem.workload, frugality, power);
       Rollout rollout(problem, preferences, /*record=*/false);
       rollout.FinishEvenLate();
       if (rollout.Run()) return preferences;
@@ -110,12 +125,18 @@ void TakeSmallest(const TrainingGraph& graph, const Problem& problem, const Poli
   Finish(graph, problem, std::move(plan), out);
 }
 
+bool LooksBelowTheMinimum(const Problem& problem) {
+  return problem.deadline.exists() || (!problem.limits.may_swap && problem.workload->ops() < kQuickGraph);
+}
+
 Planned MakePlan(const TrainingGraph& graph, const Problem& problem, const Policy& policy, const SearchOptions& search,
                  const Minimum* minimum) {
   constexpr int kTries = 6 + kOtherSeeds;
   const sim::Workload& workload = *problem.workload;
   Planned out;
   if (Floor(problem) > problem.limits.budget) return out;
+  const bool is_below = minimum && problem.limits.budget < minimum->found;
+  if (is_below && policy.run == RunHome && !LooksBelowTheMinimum(problem)) return out;
   Problem asked = problem;
   SearchOptions options = search;
   if (minimum && policy.run == RunHome && !minimum->schedule.steps.empty()) options.schedules = {minimum->schedule};
@@ -235,22 +256,93 @@ std::optional<sim::Schedule> FrugalDecisions(const Problem& problem, Bytes floor
 
 }  // namespace
 
+namespace {
+
+// The smallest plan of those that are offered.
+class Smallest {
+ public:
+  Smallest(const Problem& problem, Minimum& out) : problem_(problem), out_(out) {}
+
+  // Whether it is smaller than all before it. Its addresses are looked for with so many evaluations; 0: as many as
+  // usual.
+  bool Offer(sim::Schedule schedule, std::int64_t evaluations = 0) {
+    const sim::Workload& workload = *problem_.workload;
+    schedule = Trimmed(problem_, std::move(schedule));
+    const Bytes peak = PeakOf(schedule);
+    if (out_.found > 0 && peak >= out_.found) return false;
+    const Bytes height = Place(workload, schedule, peak, problem_.cancelled,
+                               problem_.deadline.ButNotBefore(kSecondsForAddresses), evaluations);
+    if (out_.found > 0 && height >= out_.found) return false;
+    const sim::Outcome outcome = sim::Simulate(workload, schedule, problem_.link);
+    if (outcome.host_peak > problem_.limits.host) return false;
+    out_.found = height;
+    out_.time = outcome.time;
+    out_.schedule = std::move(schedule);
+    return true;
+  }
+
+  // What lives at once is not all: of schedules for budgets between the floor and the smallest so far, some have
+  // better addresses than the one that has the least at once.
+  void TryBetween() {
+    Problem trial = problem_;
+    // Halves, quarters and so on of the way.
+    const std::size_t tries = std::clamp<std::size_t>(kOpsOfTries / std::max<std::size_t>(problem_.workload->ops(), 1),
+                                                      kLeastTries, kMostTries);
+    std::size_t tried = 0;
+    for (std::size_t parts = 2; tried < tries; parts *= 2) {
+      for (std::size_t i = 1; i < parts && tried < tries; i += 2, ++tried) {
+        for (const Frugality frugality : FrugalitiesOf(problem_)) {
+          if (IsLate(problem_)) return;
+          trial.limits.budget = out_.floor + static_cast<Bytes>(static_cast<double>(out_.found - out_.floor) *
+                                                                static_cast<double>(i) / static_cast<double>(parts));
+          const Preferences preferences = MakeFrugal(*problem_.workload, frugality, 1);
+          Rollout rollout(trial, preferences, /*record=*/true);
+          if (rollout.Run()) Offer(rollout.TakeSchedule(), kQuickPacking);
+        }
+      }
+    }
+  }
+
+  // Decisions with more memory run less again, and what runs less again has fewer stays to find addresses for. Other
+  // seeds find others.
+  void DecideBetween(DecideOptions options) {
+    Problem trial = problem_;
+    const bool is_quick = problem_.workload->ops() < kQuickGraph;
+    options.changes /= is_quick ? kTriesOnQuick / 2 : kTriesOfDecisions;
+    Bytes low = PeakOf(options.start.front());
+    int failed = 0;
+    for (int i = 0; i < (is_quick ? kTriesOnQuick : kTriesOfDecisions); ++i) {
+      if (out_.found - low <= low / 200 || IsLate(problem_)) break;
+      trial.limits.budget = low + (out_.found - low) / 2;
+      options.seed += 1;
+      DecideResult decided = Decide(trial, options);
+      if (decided.schedule && Offer(*std::move(decided.schedule), kPackingOfDecisions)) {
+        failed = 0;
+      } else if (++failed % kFailures == 0) {
+        low = trial.limits.budget;
+      }
+    }
+  }
+
+ private:
+  Bytes PeakOf(const sim::Schedule& schedule) const {
+    const IdVector<sim::StepId, Bytes> live = sim::StepBytes(*problem_.workload, schedule);
+    return live.empty() ? 0 : *std::ranges::max_element(live);
+  }
+
+  static constexpr std::size_t kOpsOfTries = 8000, kLeastTries = 3, kMostTries = 15;
+
+  const Problem& problem_;
+  Minimum& out_;
+};
+
+}  // namespace
+
 Minimum FindMinimum(const Problem& problem, const MinimumOptions& options) {
   Minimum out;
   const sim::Workload& workload = *problem.workload;
   out.floor = FloorOfSets(problem, &out.op);
-  const auto offer = [&](sim::Schedule schedule) {
-    schedule = Trimmed(problem, std::move(schedule));
-    const IdVector<sim::StepId, Bytes> live = sim::StepBytes(workload, schedule);
-    const Bytes peak = live.empty() ? 0 : *std::ranges::max_element(live);
-    if (out.found > 0 && peak >= out.found) return;
-    const Bytes height =
-        Place(workload, schedule, peak, problem.cancelled, problem.deadline.ButNotBefore(kSecondsForAddresses));
-    if (out.found > 0 && height >= out.found) return;
-    out.found = height;
-    out.time = sim::Simulate(workload, schedule, problem.link).time;
-    out.schedule = std::move(schedule);
-  };
+  Smallest smallest(problem, out);
   sim::Schedule frugal = FrugalRollout(problem, out.floor);
   if (IsCancelled(problem)) return out;
   const bool goes_on = problem.limits.may_recompute && !IsLate(problem);
@@ -258,20 +350,26 @@ Minimum FindMinimum(const Problem& problem, const MinimumOptions& options) {
   const std::int64_t default_changes = DefaultChanges(workload) / (problem.limits.may_swap ? 12 : 1);
   const std::int64_t changes = options.changes > 0 ? options.changes : default_changes;
   std::vector<sim::Schedule> start = {frugal};
-  offer(std::move(frugal));
+  smallest.Offer(std::move(frugal));
   if (IsCancelled(problem)) return out;
-  if (!goes_on) return out;
+  if (workload.ops() <= kLargeGraph) smallest.TryBetween();
+  if (IsCancelled(problem) || !goes_on) return out;
   if (std::optional<sim::Schedule> reached = FrugalDecisions(problem, out.floor, out.found)) {
     start.push_back(*reached);
-    offer(*std::move(reached));
+    smallest.Offer(*std::move(reached));
   }
   if (IsCancelled(problem) || out.found - out.floor <= out.floor / 100) return out;
-  offer(DecideLowest(problem, {.changes = changes,
-                               .seed = options.seed,
-                               .threads = options.threads,
-                               .start = std::move(start),
-                               .progress = {},
-                               .stop = {}}));
+  DecideOptions decide{.changes = changes,
+                       .seed = options.seed,
+                       .threads = options.threads,
+                       .start = std::move(start),
+                       .progress = {},
+                       .stop = {}};
+  sim::Schedule lowest = DecideLowest(problem, decide);
+  smallest.Offer(lowest);
+  if (problem.limits.may_swap) return out;
+  decide.start = {std::move(lowest), out.schedule};
+  smallest.DecideBetween(decide);
   return out;
 }
 

@@ -33,11 +33,15 @@ struct MinimumOptions {
 // smallest budget known by then.
 Minimum FindMinimum(const Problem& problem, const MinimumOptions& options = {});
 
+// Whether the home policy searches for plans below the minimum as well: before a deadline there may have been no time
+// to find it, and small steps without copies have plans that only a search for their own budget comes upon.
+bool LooksBelowTheMinimum(const Problem& problem);
+
 // The plan keeps the budget with its addresses: where they do not fit, the policy is asked for less.
 // `minimum`, where it is known: the home policy then has a plan for every budget from there on, no slower than that
-// one. The plan has passed Validate. Where the problem is cancelled on the way there is none. Behind the problem's
-// deadline what is there is taken; the home policy then still tries what needs least memory, so that `plan` is empty
-// only where that found none either.
+// one, and none below it unless LooksBelowTheMinimum. The plan has passed Validate. Where the problem is cancelled on
+// the way there is none. Behind the problem's deadline what is there is taken; the home policy then still tries what
+// needs least memory, so that `plan` is empty only where that found none either.
 Planned MakePlan(const TrainingGraph& graph, const Problem& problem, const Policy& policy, const SearchOptions& search,
                  const Minimum* minimum = nullptr);
 

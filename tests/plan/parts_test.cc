@@ -117,6 +117,30 @@ TEST(Minimum, WorksWithAddresses) {
   EXPECT_GT(tried, 0);
 }
 
+// Copies alone bring every op to what it needs, so the smallest budget is hardly above the floor; and it is a promise:
+// a plan for it and for all above, none slower than the smallest's, none below.
+TEST(Minimum, IsAPromise) {
+  const Policy& home = **FindPolicy("home");
+  int below = 0;
+  for (std::uint64_t seed = 0; seed < 2; ++seed) {
+    const auto task = RandomTask(6'000'000 + seed);
+    Problem problem = MakeProblem(task->workload, kLink, {.budget = sim::PlainPeak(task->workload)});
+    const Minimum minimum = FindMinimum(problem, {.changes = 2000});
+    problem.limits.budget = minimum.floor;
+    EXPECT_EQ(FindMinimum(problem, {.changes = 2000, .threads = 2}).found, minimum.found) << "seed " << seed;
+    const std::vector<Bytes> budgets = {minimum.floor, minimum.found - 1, minimum.found,
+                                        minimum.found + minimum.found / 50, minimum.found + minimum.found / 5};
+    for (const Bytes budget : budgets) {
+      problem.limits.budget = budget;
+      const Planned planned = MakePlan(task->graph, problem, home, {.evaluations = 32}, &minimum);
+      EXPECT_EQ(planned.plan.has_value(), budget >= minimum.found) << "seed " << seed << ", budget " << budget;
+      if (planned.plan) EXPECT_LE(planned.plan->time, minimum.time) << "seed " << seed << ", budget " << budget;
+      below += planned.plan ? 0 : 1;
+    }
+  }
+  EXPECT_GT(below, 0);
+}
+
 TEST(Policies, AreFoundByNameAndTheNearestIsNamed) {
   for (const Policy& policy : Policies()) EXPECT_EQ(*FindPolicy(policy.name), &policy);
   const auto none = FindPolicy("capuchins");

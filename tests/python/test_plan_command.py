@@ -117,6 +117,25 @@ def test_the_minimum_is_feasible():
         assert again["feasible"] and again["peak_bytes"] <= result["minimum_budget_bytes"]
 
 
+def test_the_minimum_does_not_depend_on_the_budget():
+    results = [plan(*RESNET, "--budget", budget, *QUICK, code=code) for budget, code in (("1MiB", 1), ("90%", 0))]
+    [smallest] = {result["minimum_budget_bytes"] for result in results}
+    below = plan(*RESNET, "--budget", smallest - 1, *QUICK, code=1)
+    assert below["minimum_budget_bytes"] == smallest
+    curve = plan(*RESNET, "--budget", smallest, "--pareto", *QUICK)
+    assert curve["minimum_budget_bytes"] == smallest
+    points = sorted(curve["pareto"], key=lambda point: point["budget_bytes"])
+    assert points[0]["budget_bytes"] == smallest and all(point["time_ns"] for point in points)
+    times = [point["time_ns"] for point in points]
+    assert times == sorted(times, reverse=True)
+
+
+def test_a_residual_network_without_copies():
+    """Its additions in place need what was made after their first operand, which once ended the program."""
+    result = plan("resnet50", "--batch-size", "2", "--gpu", "v100-16gb", "--no-swap", "--budget", "1MiB", *QUICK, code=1)
+    assert result["floor_bytes"] <= result["minimum_budget_bytes"] < result["plain_peak_bytes"]
+
+
 def test_infeasible_writes_no_plan(graph, tmp_path):
     plan(graph, "--budget", "200", "-o", tmp_path / "plan.json", code=1)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["step.json"]

@@ -35,7 +35,7 @@ Rollout::Rollout(const Problem& problem, const Preferences& preferences, bool re
 
 void Rollout::BeforeOp(OpId /*op*/) {
   if (!problem_.limits.may_swap) return;
-  Prefetch();
+  if (!preferences_.nothing_again) Prefetch();
   BeginCopies();
 }
 
@@ -200,7 +200,7 @@ bool Rollout::GiveUpOne() {
   while (!victims_.empty() && !IsFirst()) {
   }
   if (victims_.empty()) PickVictims();
-  if (victims_.empty() && !may_wait) return false;
+  if (victims_.empty() && !may_wait) return WaitForCopy();
   if (may_wait) {
     // The copy comes to its end without being waited for, too: so the whole of it is the price of its bytes.
     const Bytes bytes = workload_.bytes[leaver];
@@ -218,9 +218,23 @@ bool Rollout::GiveUpOne() {
   return true;
 }
 
+// Gives up the one whose copy to the host is done first, of those that nobody wanted to leave by now.
+bool Rollout::WaitForCopy() {
+  StorageId first;
+  for (const StorageId s : idle_) {
+    if (!machine_.OnHost(s) || !machine_.Settled(s)) continue;
+    if (!first.valid() || std::pair(machine_.HostReady(s), s) < std::pair(machine_.HostReady(first), first)) first = s;
+  }
+  if (!first.valid()) return false;
+  GiveUp(first);
+  return true;
+}
+
 void Rollout::GiveUp(StorageId s) {
   const OpId next_use = NextUse(s);
-  const bool forget = !machine_.OnHost(s) && CanRemake(s);
+  const bool fits_host = machine_.host_used() + workload_.bytes[s] <= problem_.limits.host;
+  const bool forget =
+      !machine_.OnHost(s) && CanRemake(s) && !(preferences_.nothing_again && next_use.valid() && fits_host);
   is_leaving_[s] = false;
   if (forget) {
     Forget(s);

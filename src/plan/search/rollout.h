@@ -24,6 +24,9 @@ struct Preferences {
   double distance_power = 1.0;        // how much the time until the next need counts against the cost
   double staleness_power = 0.0;       // ... and how much the time since the last use
   double batch = 4;                   // one in 2^batch idle storages is chosen at once to be given up, the cheapest
+  // What is given up goes to the host whatever that takes, and nothing comes back before it is needed: no op then has
+  // anything beside what it needs because something else has to be made again.
+  bool nothing_again = false;
 };
 
 Preferences Neutral(const sim::Workload& workload);
@@ -62,6 +65,7 @@ class Rollout : public Driver {
   void Prefetch();
   void BeginCopies();
   bool GiveUpOne();
+  bool WaitForCopy();
   void GiveUp(StorageId s);
   void PickVictims();
   bool IsFirst();
