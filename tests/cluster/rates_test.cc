@@ -3,7 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <random>
+
+#include "model/zoo/zoo.h"
+#include "share/baselines/baseline.h"
 
 namespace ebbtide::cluster {
 namespace {
@@ -48,6 +52,46 @@ TEST(Rates, Laws) {
     users.push_back({.kernels = unit(random), .gpu_share = unit(random)});
     const std::vector<double> beside = Rates(users);
     for (std::size_t i = 0; i < rates.size(); ++i) EXPECT_LE(beside[i], rates[i] + 0.02);
+  }
+}
+
+// What single ops give in the simulator of src/share, where a process each has its kernels on the GPU at any time, and
+// what the mean of them gives here.
+TEST(Rates, AreNearTheSimulatorOfSharing) {
+  const DeviceProfile gpu = *FindProfile("a100-80gb");
+  const auto training = [&](const char* name, std::int64_t batch, std::int64_t image) {
+    model::ModelOptions options;
+    options.batch_size = batch;
+    options.image_size = image;
+    options.device = model::Device::kCuda;
+    return share::MakeTraining({.model = name, .batch = batch},
+                               *model::zoo::Build(*model::zoo::FindMember(name), options), gpu);
+  };
+  const std::vector<std::shared_ptr<const share::Training>> models = {
+      training("resnet18", 16, 64), training("mobilenet_v2", 32, 128), training("resnet50", 32, 224)};
+  const std::vector<std::vector<std::size_t>> mixes = {{0, 0}, {0, 1}, {0, 2}, {1, 2}, {2, 2}, {0, 1, 2}};
+  for (const std::vector<std::size_t>& mix : mixes) {
+    std::vector<std::shared_ptr<const share::Training>> trainings;
+    std::vector<GpuUser> users;
+    for (const std::size_t i : mix) {
+      trainings.push_back(models[i]);
+      double alone = 0, kernels = 0, busy = 0;
+      for (const OpId op : models[i]->workload.op_ids()) {
+        const auto time = static_cast<double>(models[i]->workload.time[op]);
+        const double on_gpu = time - static_cast<double>(models[i]->launch[op]);
+        alone += time, kernels += on_gpu, busy += on_gpu * models[i]->share[op];
+      }
+      users.push_back({.kernels = kernels / alone, .gpu_share = busy / kernels});
+    }
+    const auto input = share::MakeBaselineInput(trainings, share::OptionsFor(gpu));
+    const share::BaselineResult simulated = share::RunMps(input);
+    ASSERT_TRUE(simulated.fits) << simulated.note;
+    const std::vector<double> rates = Rates(users);
+    for (std::size_t i = 0; i < mix.size(); ++i) {
+      const double rate =
+          simulated.together.jobs[i].iterations_per_second * static_cast<double>(input.jobs[i].alone) / 1e9;
+      EXPECT_NEAR(rates[i], rate, 0.1) << "mix of " << mix.size() << ", job " << i;
+    }
   }
 }
 

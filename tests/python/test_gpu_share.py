@@ -70,3 +70,13 @@ def test_torch_keeps_to_the_share(share, tmp_path):
     run = share("--memory", "2GiB", "--", PROGRAM, "dryrun", *GPU, "-q", "--", sys.executable, program)
     out, errors = run.communicate()
     assert out == "one\n" and run.returncode == 1 and "OutOfMemoryError" in errors
+
+
+def test_without_memory_a_dry_run_tells(share, tmp_path):
+    """The program itself finds no GPU here, or the real one; what it was given is what counts."""
+    program = tmp_path / "program.py"
+    program.write_text("import torch\nmodel = torch.nn.Linear(4096, 4096).cuda()\nupdate = torch.optim.Adam(model.parameters())\n"
+                       "for _ in range(4):\n    model(torch.ones(8, 4096, device='cuda')).sum().backward()\n    update.step()\n")
+    run = share("--json", "--", sys.executable, program)
+    result = json.loads(run.communicate()[0])
+    assert 4 * 4 * 4096**2 < result["memory_bytes"] < 2**30  # weights, gradients and two states, and a context
