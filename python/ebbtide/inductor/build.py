@@ -70,6 +70,14 @@ class Fused:
             raise NotFused(f"{name[0]} {name[1]} is not known where it is wanted")
         return self._values[name]
 
+    def used_up(self, names: Sequence[Name]) -> list[int]:
+        """The places of what forward has made for backward alone."""
+        held = {id(value.memory) for name, value in self._values.items() if name[0] == "tensor" and isinstance(value, Value)}
+        values = [self.value(name) for name in names]
+        memories = [id(value.memory) for value in values if isinstance(value, Value)]
+        return [place for place, (name, value) in enumerate(zip(names, values)) if name[0] == "node" and isinstance(value, Value)
+                and id(value.memory) not in held and memories.count(id(value.memory)) == 1]
+
     def _on_device(self, scalar: int) -> Value:
         """A scalar of the graph where kernels of a GPU read it: copied there by an op of its own, once a step."""
         value = Value(Memory(8), torch.float64, (), ())

@@ -9,8 +9,9 @@ import hashlib
 import json
 import pathlib
 import time
+import types
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -78,7 +79,8 @@ def _fuse(graph: Graph, device: str) -> dict[str, Any]:
             fused.seed(op["outputs"][0])
     for segment in segments(step):
         _restride(step, segment, fused)
-        _tell(segment, fused, *_compiled(step, segment, compiled))
+        donated = fused.used_up(segment.inputs) if segment.phase == "backward" else []
+        _tell(segment, fused, *_compiled(step, segment, compiled, donated))
     refused: dict[str, int] = {}  # why -> how many ops of the update
     for ops in groups(step, update_ops(graph)):
         try:
@@ -139,18 +141,24 @@ def _settings(aligned: bool) -> Iterator[None]:
         yield
 
 
-def _compiled(step: Step, segment: Segment, known: dict[str, tuple[str, dict[str, Kernel]]]) -> tuple[str, dict[str, Kernel]]:
-    """The program that Inductor writes for a segment, and its kernels. Equal segments, as updates of parameters of one shape, share them."""
+def _compiled(step: Step, segment: Segment, known: dict[str, tuple[str, dict[str, Kernel]]],
+              donated: Sequence[int] = ()) -> tuple[str, dict[str, Kernel]]:
+    """The program that Inductor writes for a segment, and its kernels. Equal segments, as updates of parameters of one shape, share them. `donated`: places
+    of inputs that nobody wants afterwards, which may be written over."""
     from torch._inductor.compile_fx import _recursive_joint_graph_passes, compile_fx_inner
     from torch._inductor.virtualized import V
 
-    text = repr((segment.phase, segment.module.code, [(f.dtype, f.shape, f.stride()) for f in segment.fakes]))
+    text = repr((segment.phase, segment.module.code, [(f.dtype, f.shape, f.stride()) for f in segment.fakes], donated))
     key = hashlib.sha256(text.encode()).hexdigest()
     if key not in known:
         alone = segment.phase == "update"
         module = segment.module
         aligned = not any(storage.get("outside") for storage in step.graph["storages"])
-        with V.set_fake_mode(step.mode), torch._guards.tracing(torch._guards.TracingContext(step.mode)), _settings(aligned), warnings.catch_warnings():
+        context: Any = torch._guards.TracingContext(step.mode)
+        if donated:
+            # All that compile_fx_inner asks of it.
+            context.fw_metadata = types.SimpleNamespace(bw_donated_idxs=list(donated), static_input_indices=[])
+        with V.set_fake_mode(step.mode), torch._guards.tracing(context), _settings(aligned), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             if alone:
                 module = _recursive_joint_graph_passes(module, input_device=step.device)
