@@ -127,14 +127,16 @@ class Adviser {
     ModelRequest plain = request_.model;
     if (plain.layout.gpus > 1 && plain.layout.data == DataParallel::kNone && plain.layout.data_ranks() > 1) {
       plain.layout.data = DataParallel::kDdp;
-      out.notes.push_back("several GPUs without a layout: taken to begin as DistributedDataParallel");
+      out.notes.emplace_back("several GPUs without a layout: taken to begin as DistributedDataParallel");
     }
     EBB_ASSIGN_OR_RETURN(const Cost before, CostOf(plain));
-    out.plain = {.fits = Fits(before), .total = before.total, .safe = before.safe};
+    out.plain.fits = Fits(before);
+    out.plain.total = before.total;
+    out.plain.safe = before.safe;
     plain_time_ = before.pass + before.update;
     if (!out.plain.fits) EBB_RETURN_IF_ERROR(TryAll(plain, before, out));
     out.tried = tried_;
-    out.notes.push_back(
+    out.notes.emplace_back(
         "times are modelled op times of one GPU, without collectives and copies to the host; what is "
         "learnt with LoRA is not what is learnt without");
     return out;

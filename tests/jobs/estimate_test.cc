@@ -85,8 +85,10 @@ TEST(Estimate, KernelsOfTheCpuAreANote) {
 }
 
 TEST(ParseTraining, PytorchIsTheInstalledVersionOrTheNearestKnown) {
-  const auto version = [](const TrainingRequest& request) {
-    const auto training = ParseTraining(request, {.model = "mlp"});
+  ModelRequest model;
+  model.model = "mlp";
+  const auto version = [&](const TrainingRequest& request) {
+    const auto training = ParseTraining(request, model);
     return training ? training->version : training.error().message;
   };
   EXPECT_EQ(version({}), "pytorch-2.15");
