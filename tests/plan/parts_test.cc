@@ -132,9 +132,13 @@ TEST(Minimum, IsAPromise) {
                                         minimum.found + minimum.found / 50, minimum.found + minimum.found / 5};
     for (const Bytes budget : budgets) {
       problem.limits.budget = budget;
-      const Planned planned = MakePlan(task->graph, problem, home, {.evaluations = 32}, &minimum);
+      SearchOptions search;
+      search.evaluations = 32;
+      const Planned planned = MakePlan(task->graph, problem, home, search, &minimum);
       EXPECT_EQ(planned.plan.has_value(), budget >= minimum.found) << "seed " << seed << ", budget " << budget;
-      if (planned.plan) EXPECT_LE(planned.plan->time, minimum.time) << "seed " << seed << ", budget " << budget;
+      if (planned.plan) {
+        EXPECT_LE(planned.plan->time, minimum.time) << "seed " << seed << ", budget " << budget;
+      }
       below += planned.plan ? 0 : 1;
     }
   }
