@@ -59,6 +59,8 @@ std::vector<std::string> NearestNames(std::string_view name, const std::vector<s
   }
   if (!named.empty()) near = std::move(named);
   std::stable_sort(near.begin(), near.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  // Who writes a name with other dashes means that one alone.
+  if (!near.empty() && near.front().first == 0) std::erase_if(near, [](const auto& one) { return one.first > 0; });
   std::vector<std::string> out;
   for (std::size_t i = 0; i < std::min(count, near.size()); ++i) out.push_back(near[i].second);
   return out;

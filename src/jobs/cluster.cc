@@ -243,8 +243,8 @@ Result<std::vector<const cluster::PolicyRow*>> PoliciesOf(const std::vector<std:
 
 }  // namespace
 
-const PolicyOutcome* ClusterResult::Find(std::string_view name) const {
-  const auto found = std::ranges::find(policies, name, &PolicyOutcome::name);
+const PlacementOutcome* ClusterResult::Find(std::string_view name) const {
+  const auto found = std::ranges::find(policies, name, &PlacementOutcome::name);
   return found == policies.end() ? nullptr : &*found;
 }
 
@@ -288,8 +288,8 @@ Result<ClusterResult> Cluster(const ClusterRequest& request, const JobContext& c
     context.Tell({.phase = std::string(row->name), .note = {}});
     const auto policy = row->make(out.hardware, out.workload);
     cluster::SimulateOptions options{.endless = request.fill.has_value(), .stop = context.stop};
-    PolicyOutcome one{std::string(row->name), std::string(row->rule),
-                      cluster::Simulate(out.hardware, out.workload, *policy, options)};
+    PlacementOutcome one{std::string(row->name), std::string(row->rule),
+                         cluster::Simulate(out.hardware, out.workload, *policy, options)};
     EBB_RETURN_IF_ERROR(context.CheckStop());
     out.policies.push_back(std::move(one));
   }

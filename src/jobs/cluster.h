@@ -22,7 +22,7 @@ struct ClusterRequest {
   double memory_error = 0;  // what jobs take differs from what is estimated by up to this share, either way
 };
 
-struct PolicyOutcome {
+struct PlacementOutcome {
   std::string name, rule;
   cluster::Outcome outcome;
 };
@@ -33,10 +33,10 @@ struct ClusterResult {
   cluster::Workload workload;
   std::optional<double> fill;
   std::vector<std::string> notes;  // what was assumed
-  std::vector<PolicyOutcome> policies;
+  std::vector<PlacementOutcome> policies;
 
   // The outcome of the policy; null where it was not asked for.
-  const PolicyOutcome* Find(std::string_view name) const;
+  const PlacementOutcome* Find(std::string_view name) const;
 };
 
 // Models are estimated once for each batch and each GPU. A model that cannot be is an error that names its line.

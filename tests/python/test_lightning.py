@@ -1,6 +1,9 @@
 """ebbtide.lightning in the real Trainer, on the CPU: the same bits as without, within the budget; batches that are predicted, by several ranks too."""
 
 import logging
+import os
+import subprocess
+import sys
 
 import pytest
 
@@ -116,7 +119,8 @@ class Small(ebbtide.lightning.BatchSizeFinder):
         (self.folder / str(trainer.global_rank)).write_text(f"{pl_module.batch_size} {self.prediction.batch_size}")
 
 
-def test_several_ranks_take_the_least_of_what_each_predicts(tmp_path, monkeypatch):
+def two_ranks(folder):
+    """In a process that has computed no gradients yet, since ranks are forked."""
     from ebbtide.lightning import batch_size as module
     from ebbtide.trainers.prediction import BatchPrediction
 
@@ -124,8 +128,14 @@ def test_several_ranks_take_the_least_of_what_each_predicts(tmp_path, monkeypatc
         size = 300 - 100 * torch.distributed.get_rank() if torch.distributed.is_initialized() else 300
         return BatchPrediction(str(gpu), 512, size, size)
 
-    monkeypatch.setattr(module, "largest_batch", predict)
-    fit([Small(tmp_path)], devices=2, strategy="ddp_fork", max_steps=1)
+    module.largest_batch = predict
+    fit([Small(folder)], devices=2, strategy="ddp_fork", max_steps=1)
+
+
+def test_several_ranks_take_the_least_of_what_each_predicts(tmp_path):
+    code = f"import pathlib, test_lightning; test_lightning.two_ranks(pathlib.Path({str(tmp_path)!r}))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+    assert done.returncode == 0, done.stderr
     assert [(tmp_path / str(rank)).read_text() for rank in (0, 1)] == ["200 300", "200 200"]
 
 

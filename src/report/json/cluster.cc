@@ -35,7 +35,7 @@ Json ClusterJson(const jobs::ClusterResult& result) {
   out["jobs"] = result.workload.jobs.size();
   out["fill"] = result.fill ? Json(*result.fill) : Json();
   out["policies"] = Json::array();
-  for (const jobs::PolicyOutcome& policy : result.policies) {
+  for (const jobs::PlacementOutcome& policy : result.policies) {
     const cluster::Outcome& of = policy.outcome;
     Json row = {{"policy", policy.name}};
     row["makespan_s"] = of.makespan;

@@ -24,8 +24,8 @@ Json DataOf(const jobs::ClusterResult& result) {
   about.Add("jobs", std::to_string(result.workload.jobs.size()));
   about.Add("GPUs",
             fmt::format("{} in {} nodes: {}", result.hardware.gpus(), result.hardware.nodes.size(), result.nodes));
-  const jobs::PolicyOutcome* ours = result.Find("ebbtide");
-  const jobs::PolicyOutcome* exclusive = result.Find("exclusive");
+  const jobs::PlacementOutcome* ours = result.Find("ebbtide");
+  const jobs::PlacementOutcome* exclusive = result.Find("exclusive");
   if (ours != nullptr && !result.fill) {
     about.verdict = ours->outcome.oom == 0 ? Verdict::kGood : Verdict::kBad;
     about.says = fmt::format("ebbtide: {}, {} out of memory", FormatSeconds(ours->outcome.makespan), ours->outcome.oom);

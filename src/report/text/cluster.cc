@@ -22,8 +22,8 @@ std::string Replay(const jobs::ClusterResult& result, const Terminal& terminal) 
                {"completion", Align::kRight},
                {"in use", Align::kRight},
                {"allocated", Align::kRight}});
-  const jobs::PolicyOutcome* exclusive = result.Find("exclusive");
-  for (const jobs::PolicyOutcome& policy : result.policies) {
+  const jobs::PlacementOutcome* exclusive = result.Find("exclusive");
+  for (const jobs::PlacementOutcome& policy : result.policies) {
     const cluster::Outcome& of = policy.outcome;
     const bool beside = exclusive != nullptr && exclusive != &policy && exclusive->outcome.makespan > 0;
     table.Add({policy.name, FormatSeconds(of.makespan),
@@ -36,7 +36,7 @@ std::string Replay(const jobs::ClusterResult& result, const Terminal& terminal) 
 
 std::string Filled(const jobs::ClusterResult& result, const Terminal& terminal) {
   Table table({{"policy", Align::kLeft}, {"allocated", Align::kRight}, {"jobs without a place", Align::kRight}});
-  for (const jobs::PolicyOutcome& policy : result.policies) {
+  for (const jobs::PlacementOutcome& policy : result.policies) {
     table.Add({policy.name, fmt::format("{:.2f} %", 100 * policy.outcome.allocation),
                std::to_string(policy.outcome.waiting)});
   }
@@ -59,7 +59,7 @@ std::string ClusterText(const jobs::ClusterResult& result, const Terminal& termi
                   result.trace.empty() ? "" : " of " + result.trace, result.hardware.gpus(), result.nodes);
   std::string out = Paint(Style::kBold, Shorten(Printable(title), terminal.width, terminal.unicode), terminal) + "\n\n";
   out += result.fill ? Filled(result, terminal) : Replay(result, terminal);
-  for (const jobs::PolicyOutcome& policy : result.policies) {
+  for (const jobs::PlacementOutcome& policy : result.policies) {
     const cluster::Outcome& of = policy.outcome;
     if (of.refused > 0) out += fmt::format("\n{}: {} jobs fit no GPU here", policy.name, of.refused);
     if (of.waiting > 0 && !result.fill)

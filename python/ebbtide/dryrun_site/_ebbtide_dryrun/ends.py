@@ -1,6 +1,7 @@
 """The end of a process, however it comes: a last line, sys.exit, an exception, os._exit, SIGTERM."""
 
 import atexit
+import contextlib
 import os
 import signal
 import sys
@@ -43,6 +44,20 @@ def _let_autograd_end():
     """The thread of a CUDA device's backward lets go of Python objects after `backward` has returned. Where kernels take
     no time, a program may be at its end by then, and PyTorch aborts."""
     time.sleep(_PAUSE_SECONDS)
+
+
+@contextlib.contextmanager
+def no_interrupts():
+    """A second Ctrl-C, or one that reaches the process twice, waits for no answer: what is being written is short, and all there is."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        if before is not None:  # it was Python's
+            signal.signal(signal.SIGINT, before)
 
 
 def call_on_sigterm(finish):

@@ -329,13 +329,14 @@ class Watch:
             return False
         if self.finished or self.pid != os.getpid():
             return True
-        self.finished = self.writing = True
-        try:
-            if self.torch.cuda.is_initialized() and not self.torch.cuda._is_in_bad_fork():
-                self._write()
-        except Exception as error:
-            print(f"ebbtide: the report is not complete: {type(error).__name__}: {frames.one_line(error)}", file=sys.stderr)
-        self.writing = False
+        with ends.no_interrupts():
+            self.finished = self.writing = True
+            try:
+                if self.torch.cuda.is_initialized() and not self.torch.cuda._is_in_bad_fork():
+                    self._write()
+            except Exception as error:
+                print(f"ebbtide: the report is not complete: {type(error).__name__}: {frames.one_line(error)}", file=sys.stderr)
+            self.writing = False
         self.ranks.stop()
         return True
 
