@@ -40,6 +40,7 @@ class Fsdp {
       tensors_of_[graph.tensors[i].storage].push_back(TensorId(i));
     }
     FindReads();
+    FindGradientsEnds();
     for (std::size_t u = 0; u < units_.units.size(); ++u) Note(u);
     std::sort(backward_order_.begin(), backward_order_.end(), [&](std::size_t a, std::size_t b) {
       return units_.units[a].backward_begin < units_.units[b].backward_begin;
@@ -85,6 +86,23 @@ class Fsdp {
   }
 
   // What backward reads of parameters, and which tensors ops of each direction yield of them.
+  // By unit, behind which op its gradients are complete.
+  void FindGradientsEnds() {
+    std::map<StorageId, std::size_t> unit_of;
+    for (const auto& [parameter, gradient] : units_.gradient_of)
+      unit_of.emplace(gradient, units_.unit_of.at(parameter));
+    for (std::size_t i = 0; i < from_.ops.size(); ++i) {
+      if (from_.ops[i].phase != Phase::kBackward) continue;
+      for (const auto* list : {&from_.ops[i].outputs, &from_.ops[i].mutated}) {
+        for (const TensorId id : *list) {
+          const StorageId storage = from_.tensor(id).storage;
+          if (from_.storage(storage).kind != StorageKind::kGradient) continue;
+          if (const auto found = unit_of.find(storage); found != unit_of.end()) gradients_end_[found->second] = i + 1;
+        }
+      }
+    }
+  }
+
   void FindReads() {
     for (const Op& op : from_.ops) {
       if (op.phase != Phase::kBackward) continue;
@@ -121,28 +139,10 @@ class Fsdp {
       backward_order_.push_back(u);
     }
     if (!unit.trained) return;
-    std::size_t last = unit.backward_end.index();
-    for (std::size_t i = 0; i < from_.ops.size(); ++i) {
-      if (from_.ops[i].phase != Phase::kBackward) continue;
-      for (const auto* list : {&from_.ops[i].outputs, &from_.ops[i].mutated}) {
-        for (const TensorId id : *list) {
-          if (IsGradientOf(id, u)) last = std::max(last, i + 1);
-        }
-      }
-    }
+    const auto gradients_end = gradients_end_.find(u);
+    const std::size_t last = std::max<std::size_t>(unit.backward_end.index(),
+                                                   gradients_end == gradients_end_.end() ? 0 : gradients_end->second);
     reduce_at_.emplace(OpId(last - 1), u);
-  }
-
-  bool IsGradientOf(TensorId id, std::size_t u) {
-    const StorageId storage = from_.tensor(id).storage;
-    if (from_.storage(storage).kind != StorageKind::kGradient) return false;
-    if (unit_of_gradient_.empty()) {
-      for (const auto& [parameter, gradient] : units_.gradient_of) {
-        unit_of_gradient_.emplace(gradient, units_.unit_of.at(parameter));
-      }
-    }
-    const auto found = unit_of_gradient_.find(storage);
-    return found != unit_of_gradient_.end() && found->second == u;
   }
 
   // As it is gathered, padded.
@@ -439,7 +439,7 @@ class Fsdp {
   Rewriter out_;
   std::map<StorageId, std::vector<TensorId>> tensors_of_;  // of the old graph
   std::set<TensorId> read_in_backward_, yielded_in_backward_, yielded_in_forward_, in_update_, yielded_in_update_;
-  std::map<StorageId, std::size_t> unit_of_gradient_;
+  std::map<std::size_t, std::size_t> gradients_end_;
   Places forward_at_, forward_end_, backward_at_, reduce_at_;
   std::vector<std::size_t> backward_order_;
   std::vector<Gathered> forward_, backward_;  // by unit
