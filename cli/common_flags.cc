@@ -11,6 +11,8 @@
 
 #include "base/nearest.h"
 #include "cli/language_flags.h"
+#include "cli/word_flags.h"
+#include "model/option_words.h"
 
 namespace ebbtide::cli {
 namespace {
@@ -47,43 +49,10 @@ void ParseWidths(const std::string& text, std::vector<std::int64_t>& widths) {
   }
 }
 
-void ParseDevice(const std::string& text, model::Device& device) {
-  if (text == "cpu") {
-    device = model::Device::kCpu;
-  } else if (text == "cuda") {
-    device = model::Device::kCuda;
-  } else {
-    throw CLI::ValidationError("--device", fmt::format("expected cpu or cuda, found {}", text));
-  }
-}
-
-void ParseAutocast(const std::string& text, std::optional<DType>& dtype) {
-  if (text == "bf16") {
-    dtype = DType::kBFloat16;
-  } else if (text == "fp16") {
-    dtype = DType::kFloat16;
-  } else {
-    throw CLI::ValidationError("--autocast", fmt::format("expected bf16 or fp16, found {}", text));
-  }
-}
-
-// A word, or a pattern of layers.
 void ParseCheckpoint(const std::string& text, model::ModelOptions& options) {
-  using model::CheckpointKind;
-  options.checkpoint = "";
-  options.checkpoint_kind = text == "reentrant" ? CheckpointKind::kReentrant
-                            : text == "offload" ? CheckpointKind::kOffload
-                                                : CheckpointKind::kPlain;
-  if (text == kBareFlag || options.checkpoint_kind != CheckpointKind::kPlain) return;
-  if (!text.starts_with("every:")) {
-    options.checkpoint = text;
-    return;
+  if (const Status status = model::SetCheckpoint(text == kBareFlag ? "" : text, options); !status) {
+    throw CLI::ValidationError("--checkpoint", status.error().message);
   }
-  const auto every = ParseWhole(std::string_view(text).substr(6));
-  if (!every || *every < 1) {
-    throw CLI::ValidationError("--checkpoint", fmt::format("expected every:N with a positive N, found {}", text));
-  }
-  options.checkpoint_every = *every;
 }
 
 std::string CheckUpTo(std::int64_t most, const std::string& text) {
@@ -202,9 +171,8 @@ void AddStepFlags(CLI::App& verb, ModelFlags& flags) {
   flags.choices.push_back(verb.add_flag("--inference", options.inference,
                                         "The model's outputs alone: no loss, no backward, no update, dropout off")
                               ->disable_flag_override());
-  flags.choices.push_back(verb.add_option_function<std::string>(
-                                  "--autocast", [&](const std::string& text) { ParseAutocast(text, options.autocast); },
-                                  "Mixed precision as torch.autocast gives it on cuda: bf16 or fp16")
+  flags.choices.push_back(AddWords(verb, "--autocast", model::kAutocastWords, options.autocast,
+                                   "Mixed precision as torch.autocast gives it on cuda: bf16 or fp16")
                               ->type_name("TYPE"));
   AddFineTuningFlags(verb, flags);
   AddSavingFlags(verb, flags);
@@ -245,10 +213,8 @@ void AddShapeFlags(CLI::App& verb, ModelFlags& flags) {
   flags.choices.push_back(
       verb.add_option("--optimizer", options.optimizer, "Whose update ends the step (default sgd; none: no update)")
           ->type_name("NAME"));
-  flags.choices.push_back(verb.add_option_function<std::string>(
-                                  "--device", [&](const std::string& text) { ParseDevice(text, options.device); },
-                                  "Whose kernels run, for what they save: cpu (default) or cuda")
-                              ->type_name("NAME"));
+  flags.choices.push_back(AddWords(verb, "--device", model::kDeviceWords, options.device,
+                                   "Whose kernels run, for what they save: cpu (default) or cuda"));
 }
 
 jobs::ModelRequest RequestOf(const ModelFlags& flags, std::vector<std::string> other_batches) {

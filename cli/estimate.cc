@@ -55,7 +55,9 @@ Result<int> RunEstimate(const EstimateFlags& flags) {
   EBB_RETURN_IF_ERROR(CheckFiles(flags.files, {".html", ".json", ".txt", ".pickle"}));
   EBB_RETURN_IF_ERROR(CheckSnapshots(flags.files, training.options.allocator));
   if (!flags.emit.empty()) EBB_RETURN_IF_ERROR(report::CheckScheduler(flags.emit));
-  EBB_ASSIGN_OR_RETURN(const jobs::EstimateResult result, jobs::Estimate(request, CommandContext(flags.output).job()));
+  EBB_ASSIGN_OR_RETURN(jobs::EstimateResult made, jobs::Estimate(request, CommandContext(flags.output).job()));
+  // The program ends with its answer: the graph is not taken apart before.
+  static const jobs::EstimateResult& result = *new jobs::EstimateResult(std::move(made));
   EBB_RETURN_IF_ERROR(WriteFiles(flags.output, flags.files, FacesOf(result)));
   if (!flags.emit.empty() && !flags.output.json) {
     EBB_RETURN_IF_ERROR(EmitScript(flags.output, "estimate", report::SchedulerLines(flags.emit, result)));

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "cli/common_flags.h"
+#include "cli/word_flags.h"
 
 namespace ebbtide::cli {
 namespace {
@@ -13,25 +14,9 @@ using parallel::DataParallel;
 
 // A flag may be bare: CLI11 then hands over "true".
 void ParseFsdp(const std::string& text, DataParallel& data) {
-  if (text == "true" || text == "2") {
-    data = DataParallel::kFsdp2;
-  } else if (text == "1") {
-    data = DataParallel::kFsdp1;
-  } else {
-    throw CLI::ValidationError("--fsdp", "expected 1 or 2, the version of torch's FSDP, found " + text);
-  }
-}
-
-void ParseZero(const std::string& text, DataParallel& data) {
-  if (text == "1") {
-    data = DataParallel::kZero1;
-  } else if (text == "2") {
-    data = DataParallel::kZero2;
-  } else if (text == "3") {
-    data = DataParallel::kZero3;
-  } else {
-    throw CLI::ValidationError("--zero", "expected a stage, 1, 2 or 3, found " + text);
-  }
+  const auto version = ParseWord(parallel::kFsdpWords, text == "true" ? "2" : text);
+  if (!version) throw CLI::ValidationError("--fsdp", version.error().message + ", the version of torch's FSDP");
+  data = *version;
 }
 
 }  // namespace
@@ -49,9 +34,7 @@ void AddLayoutFlags(CLI::App& verb, parallel::Layout& layout) {
   const auto version = std::make_shared<std::string>();
   verb.add_flag("--fsdp", *version, "Fully sharded, as torch's fully_shard (=1: as its FullyShardedDataParallel)")
       ->each([&layout, version](const std::string& text) { ParseFsdp(text, layout.data); });
-  verb.add_option_function<std::string>(
-          "--zero", [&layout](const std::string& text) { ParseZero(text, layout.data); },
-          "Sharded as DeepSpeed's ZeRO of that stage: 1, 2 or 3")
+  AddWords(verb, "--zero", parallel::kZeroWords, layout.data, "Sharded as DeepSpeed's ZeRO of that stage: 1, 2 or 3")
       ->type_name("STAGE");
   number("--tp", layout.tp, "Ranks that share every matrix (tensor parallel)");
   number("--pp", layout.pp, "Stages, one behind the other (pipeline parallel)");

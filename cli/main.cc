@@ -1,4 +1,6 @@
 // The program: finds the verb, parses its flags, runs it, and turns every fault into one line and an exit code.
+#include <malloc.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -160,6 +162,10 @@ int Main(int argc, char** argv) {
 }  // namespace ebbtide::cli
 
 int main(int argc, char** argv) {
+  // What one stage frees the next one takes: memory is kept in between, not handed back and asked for again.
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);
+  mallopt(M_TRIM_THRESHOLD, 128 << 20);
+  mallopt(M_TOP_PAD, 8 << 20);
   try {
     ebbtide::cli::NoteCommandLine(argc, argv);
     ebbtide::cli::HandleInterrupts();

@@ -1,11 +1,12 @@
-// The small readers: plans, GPU profiles, timelines of memory, options of PyTorch's allocator, sizes. Whatever the
-// bytes are, a value or one line of complaint.
+// The small readers: plans, GPU profiles, timelines of memory, options of PyTorch's allocator, sizes, traces of jobs.
+// Whatever the bytes are, a value or one line of complaint.
 #include <cstdint>
 #include <string>
 #include <string_view>
 
 #include "alloc/pytorch_options.h"
 #include "base/units.h"
+#include "cluster/trace.h"
 #include "device/profile.h"
 #include "fuzz/require.h"
 #include "plan/plan.h"
@@ -29,7 +30,7 @@ void RequireShort(const Result<T>& result, std::size_t input) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
-  switch (data[0] % 5) {
+  switch (data[0] % 6) {
     case 0: RequireComplaint(plan::ParsePlan(text, "fuzz")); break;
     case 1: RequireComplaint(ParseProfile(text, "fuzz")); break;
     case 2: {
@@ -39,7 +40,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       break;
     }
     case 3: RequireShort(alloc::ParsePytorchOptions(text), size); break;
-    default: RequireShort(ParseBytes(text), size);
+    case 4: RequireShort(ParseBytes(text), size); break;
+    default: RequireComplaint(cluster::ParseTrace(text, "fuzz", ""));
   }
   return 0;
 }

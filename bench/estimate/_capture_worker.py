@@ -174,8 +174,6 @@ def capture(job):
     model, loss_fn, batch = KINDS[job["kind"]](job)
     model.train()
     optimizer = optimizer_of(job["optimizer"], model.parameters())
-    for group in optimizer.param_groups:  # torch before 2.7 has classes of their own instead
-        group.setdefault("decoupled_weight_decay", isinstance(optimizer, torch.optim.AdamW))
     with Padded(job["batch"]) if isinstance(batch, dict) else contextlib.nullcontext():
         step = capture_step(model, loss_fn, optimizer, batch, CaptureOptions(device="cuda", keep_outputs=True))
     step.graph["name"] = job["model"]

@@ -18,11 +18,11 @@ def model_of(job):
     config = transformers.AutoConfig.from_pretrained(folder)
     dtype = getattr(torch, job["dtype"])
     if "liger" in (job["kernels"], job["loss"]):
-        import liger_kernel.transformers as liger
+        from liger_kernel.transformers.monkey_patch import MODEL_TYPE_TO_APPLY_LIGER_FN
 
         rest = job["kernels"] == "liger"
-        liger.apply_liger_kernel_to_llama(rope=rest, swiglu=rest, rms_norm=rest, cross_entropy=rest and job["loss"] != "liger",
-                                          fused_linear_cross_entropy=job["loss"] == "liger")
+        MODEL_TYPE_TO_APPLY_LIGER_FN[config.model_type](rope=rest, swiglu=rest, rms_norm=rest, cross_entropy=rest and job["loss"] != "liger",
+                                                        fused_linear_cross_entropy=job["loss"] == "liger")
     with torch.device("meta" if job["quantize"] else "cuda"):
         model = transformers.AutoModelForCausalLM.from_config(config, dtype=dtype, attn_implementation=job["attention"])
     if job["quantize"]:

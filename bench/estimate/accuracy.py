@@ -1,7 +1,8 @@
 """Predictions beside measurements made by others: every job of a file is built anew, its peak predicted, and the
 errors summed up beside those of the tools whose estimates the file holds.
 
-    build/python bench/estimate/accuracy.py --dataset xmem|mlp|timm|fms [--rows FILE.csv] [--json] [--only MODEL] [--sample N] [--models N] [--jobs N]
+    build/python bench/estimate/accuracy.py --dataset xmem|mlp|timm|fms|torchtitan [--rows FILE.csv] [--json] [--only MODEL] [--sample N] [--models N]
+                                                [--jobs N]
     build/python bench/estimate/accuracy.py --dataset xmem --via dryrun ...
 
 By `ebbtide estimate`, or, with --via dryrun, on the phantom GPU. docs/accuracy.md says what each figure rests on."""
@@ -19,7 +20,7 @@ from _accuracy_rows import MIB, PEERS, BadInput, read_rows
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DATA = pathlib.Path(os.environ.get("EBBTIDE_DATA", ROOT.parent / "shared" / "data"))
-FILES = {"xmem": "xmem.csv", "mlp": "mlp_a100.csv", "timm": "timm_a100.csv", "fms": "fms.csv"}
+FILES = {"xmem": "xmem.csv", "mlp": "mlp_a100.csv", "timm": "timm_a100.csv", "fms": "fms.csv", "torchtitan": "torchtitan.csv"}
 # What the meter showed beside the job's reserved memory: context, libraries, other users of the card. The one constant
 # of a file whose meter began at nothing; each was fitted to the file it stands for.
 BESIDE = {"mlp": 1429 * MIB, "timm": 1740 * MIB}
@@ -238,6 +239,10 @@ def main():
         import _accuracy_fms
 
         return _accuracy_fms.run(options)
+    if options.dataset == "torchtitan":
+        import _accuracy_torchtitan
+
+        return _accuracy_torchtitan.run(options)
     rows = [row for row in read_rows(options.rows, options.dataset) if options.only.lower() in row.model.lower()]
     if not rows:
         raise BadInput(f"{options.rows}: no row of a job that fitted")

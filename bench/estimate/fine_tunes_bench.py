@@ -37,9 +37,11 @@ MODELS = {
     "olmo2": {},
     "mixtral": {"num_local_experts": 4, "num_experts_per_tok": 2},
 }
+TIED = {"tie_word_embeddings": True, "vocab_size": 128000}
 TARGETS = ["q_proj", "k_proj", "v_proj", "o_proj"]
 PLAIN = {"model": "llama", "dtype": "bfloat16", "attention": "sdpa", "lora": 0, "targets": TARGETS, "quantize": None, "checkpoint": None,
-         "optimizer": "adamw_torch", "kernels": "plain", "loss": "plain", "autocast": False, "clip": False, "accumulate": 1, "batch": 4, "length": 512}
+         "optimizer": "adamw_torch", "kernels": "plain", "loss": "plain", "autocast": False, "clip": False, "accumulate": 1, "batch": 4, "length": 512,
+         "config": {}}
 LORA = {"lora": 16}
 # By name: what differs from a plain full fine-tune, and the flags that say so.
 JOBS = {
@@ -71,6 +73,9 @@ JOBS = {
 OWN = {"gemma2": {"attention": "eager"}, "phi3": {"targets": ["qkv_proj", "o_proj"]}}
 JOBS |= {f"{model}, {how}": (JOBS[how][0] | {"model": model} | OWN.get(model, {}), JOBS[how][1])
          for model in MODELS if model != "llama" for how in ("full", "LoRA, checkpointing")}
+JOBS |= {f"{model}, tied words, {how}": (JOBS[how][0] | {"model": model, "config": TIED}, JOBS[how][1])
+         for model, how in (("llama", "full"), ("llama", "checkpointing"), ("llama", "Liger's fused loss"), ("llama", "LoRA, checkpointing"),
+                            ("llama", "LoRA, Liger, checkpointing"), ("qwen3", "checkpointing"), ("qwen3", "Liger's fused loss"))}
 
 
 def flags_of(job, more):
@@ -90,7 +95,7 @@ def run(name, folder, python):
     """(what the libraries took, what was predicted), as dicts; a string where one of them failed."""
     changed, more = JOBS[name]
     job = PLAIN | changed | {"folder": str(folder), "result": str(folder / "result.json")}
-    (folder / "config.json").write_text(json.dumps({"model_type": job["model"]} | SIZES | MODELS[job["model"]]))
+    (folder / "config.json").write_text(json.dumps({"model_type": job["model"]} | SIZES | MODELS[job["model"]] | job["config"]))
     (folder / "job.json").write_text(json.dumps(job))
     (folder / "result.json").unlink(missing_ok=True)
     dry = subprocess.run([PROGRAM, "dryrun", "-q", "--json", "--", python, HERE / "_fine_tune_job.py", folder / "job.json"], capture_output=True, text=True)

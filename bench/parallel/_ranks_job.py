@@ -1,44 +1,47 @@
-"""A training for bench/parallel/ranks_bench.py: `step` for captures, and as a program one rank of it under torchrun.
+"""Trainings for bench/parallel/ranks_bench.py: a function for each model, for captures, and as a program one rank under torchrun.
 
-    torchrun --nproc-per-node N _ranks_job.py ddp|fsdp|tp FILE: three iterations; rank 0 writes its peaks to FILE.
-`decoder` is the step of `tp`: its modules are named as those of transformers' decoders."""
+    torchrun --nproc-per-node N _ranks_job.py MODEL ddp|fsdp|fsdp=1|tp|cp|pp FOLDER: three iterations; every rank writes its peaks to FOLDER.
+Modules of decoders are named as those of transformers."""
 
 import contextlib
+import functools
 import json
+import pathlib
 import sys
 
 import torch
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
-WIDTH, BLOCKS, WORDS, BATCH, LENGTH, HEAD = 1024, 8, 8000, 4, 256, 64
+WORDS, BATCH, LENGTH, HEAD = 8000, 4, 256, 64
 
 
 class Block(nn.Module):
-    def __init__(self):
+    def __init__(self, width):
         super().__init__()
-        self.norm, self.up, self.down = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
+        self.norm, self.up, self.down = nn.LayerNorm(width), nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
 
     def forward(self, x):
         return x + self.down(nn.functional.gelu(self.up(self.norm(x))))
 
 
 class Network(nn.Module):
-    def __init__(self):
+    def __init__(self, width=1024, blocks=8):
         super().__init__()
-        self.embed, self.head = nn.Embedding(WORDS, WIDTH), nn.Linear(WIDTH, WORDS)
-        self.blocks = nn.ModuleList(Block() for _ in range(BLOCKS))
+        self.embed_tokens, self.lm_head = nn.Embedding(WORDS, width), nn.Linear(width, WORDS)
+        self.layers = nn.ModuleList(Block(width) for _ in range(blocks))
 
-    def forward(self, tokens):
-        x = self.embed(tokens)
-        for block in self.blocks:
-            x = block(x)
-        return self.head(x)
+    def forward(self, x):
+        x = self.embed_tokens(x) if self.embed_tokens is not None else x
+        for layer in self.layers:
+            x = layer(x)
+        return self.lm_head(x) if self.lm_head is not None else x
 
 
 class Attention(nn.Module):
-    def __init__(self):
+    def __init__(self, width):
         super().__init__()
-        self.q_proj, self.k_proj, self.v_proj, self.o_proj = (nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(4))
+        self.q_proj, self.k_proj, self.v_proj, self.o_proj = (nn.Linear(width, width, bias=False) for _ in range(4))
 
     def forward(self, x):
         q, k, v = (proj(x).unflatten(-1, (-1, HEAD)).transpose(1, 2) for proj in (self.q_proj, self.k_proj, self.v_proj))
@@ -46,18 +49,18 @@ class Attention(nn.Module):
 
 
 class Mlp(nn.Module):
-    def __init__(self):
+    def __init__(self, width):
         super().__init__()
-        self.up_proj, self.down_proj = nn.Linear(WIDTH, 4 * WIDTH, bias=False), nn.Linear(4 * WIDTH, WIDTH, bias=False)
+        self.up_proj, self.down_proj = nn.Linear(width, 4 * width, bias=False), nn.Linear(4 * width, width, bias=False)
 
     def forward(self, x):
         return self.down_proj(nn.functional.gelu(self.up_proj(x)))
 
 
 class Layer(nn.Module):
-    def __init__(self):
+    def __init__(self, width):
         super().__init__()
-        self.norm1, self.self_attn, self.norm2, self.mlp = nn.LayerNorm(WIDTH), Attention(), nn.LayerNorm(WIDTH), Mlp()
+        self.norm1, self.self_attn, self.norm2, self.mlp = nn.LayerNorm(width), Attention(width), nn.LayerNorm(width), Mlp(width)
 
     def forward(self, x):
         x = x + self.self_attn(self.norm1(x))
@@ -65,21 +68,74 @@ class Layer(nn.Module):
 
 
 class Decoder(nn.Module):
-    def __init__(self):
+    def __init__(self, width=1024, blocks=8, checkpoints=False):
         super().__init__()
-        self.embed_tokens, self.norm = nn.Embedding(WORDS, WIDTH), nn.LayerNorm(WIDTH)
-        self.layers, self.lm_head = nn.ModuleList(Layer() for _ in range(BLOCKS)), nn.Linear(WIDTH, WORDS, bias=False)
+        self.embed_tokens, self.norm = nn.Embedding(WORDS, width), nn.LayerNorm(width)
+        self.layers, self.lm_head = nn.ModuleList(Layer(width) for _ in range(blocks)), nn.Linear(width, WORDS, bias=False)
+        self.checkpoints = checkpoints
 
-    def forward(self, tokens):
-        x = self.embed_tokens(tokens)
+    def forward(self, x):
+        x = self.embed_tokens(x) if self.embed_tokens is not None else x
+        for layer in self.layers:
+            x = checkpoint(layer, x, use_reentrant=False) if self.checkpoints else layer(x)
+        return self.lm_head(self.norm(x)) if self.lm_head is not None else x
+
+
+class Residual(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.conv1, self.conv2 = (nn.Conv2d(width, width, 3, padding=1, bias=False) for _ in range(2))
+        self.norm1, self.norm2 = (nn.BatchNorm2d(width) for _ in range(2))
+
+    def forward(self, x):
+        return torch.relu(x + self.norm2(self.conv2(torch.relu(self.norm1(self.conv1(x))))))
+
+
+class Images(nn.Module):
+    def __init__(self, width=256, blocks=6):
+        super().__init__()
+        self.stem, self.layers, self.head = nn.Conv2d(3, width, 3, padding=1), nn.ModuleList(Residual(width) for _ in range(blocks)), nn.Linear(width, 1000)
+
+    def forward(self, x):
+        x = self.stem(x)
         for layer in self.layers:
             x = layer(x)
-        return self.lm_head(self.norm(x))
+        return self.head(x.mean((2, 3)))
 
 
-def decoder():
-    model, tokens = Decoder(), torch.zeros(BATCH, LENGTH, dtype=torch.long)
-    return model, loss, torch.optim.AdamW(model.parameters()), (tokens, tokens)
+def half_frozen():
+    """What lies before the fifth layer is not trained."""
+    model = Decoder()
+    for module in (model.embed_tokens, *model.layers[:4]):
+        module.requires_grad_(False)
+    return model
+
+
+AdamW = torch.optim.AdamW
+Momentum = functools.partial(torch.optim.SGD, lr=0.1, momentum=0.9)
+# By name: the model and its optimizer.
+MODELS = {"network": (Network, AdamW), "wide": (lambda: Network(2048, 4), Momentum), "decoder": (Decoder, AdamW),
+          "checkpointed": (lambda: Decoder(checkpoints=True), AdamW), "frozen": (half_frozen, AdamW), "images": (Images, AdamW)}
+
+
+def batch_of(model, device=None, times=1, longer=1):
+    if model == "images":
+        return torch.zeros(8 * times, 3, 64, 64, device=device), torch.zeros(8 * times, dtype=torch.long, device=device)
+    tokens = torch.zeros(BATCH * times, LENGTH * longer, dtype=torch.long, device=device)
+    return tokens, tokens
+
+
+def loss(scores, labels):
+    return nn.functional.cross_entropy(scores.flatten(0, -2), labels.flatten())
+
+
+def step_of(name):
+    build, optimizer = MODELS[name]
+    model = build()
+    return model, loss, optimizer([p for p in model.parameters() if p.requires_grad]), batch_of(name)
+
+
+network, wide, decoder, checkpointed, frozen, images = (functools.partial(step_of, name) for name in MODELS)
 
 
 def tensor_parallel(model):
@@ -101,47 +157,93 @@ def tensor_parallel(model):
     return model
 
 
-def loss(scores, labels):
-    return nn.functional.cross_entropy(scores.flatten(0, 1), labels.flatten())
+def context_of(mesh, inputs, labels):
+    """The ranks share the sequences of the batch."""
+    from torch.distributed.tensor.experimental import context_parallel
+
+    buffers = [inputs] if inputs is labels else [inputs, labels]
+    return context_parallel(mesh, buffers=buffers, buffer_seq_dims=[1] * len(buffers))
 
 
-def step():
-    model, tokens = Network(), torch.zeros(BATCH, LENGTH, dtype=torch.long)
-    return model, loss, torch.optim.AdamW(model.parameters()), (tokens, tokens)
-
-
-def train(layout, file):
-    torch.distributed.init_process_group("nccl")
-    rank = torch.distributed.get_rank()
-    torch.cuda.set_device(rank)
-    model = (Decoder() if layout == "tp" else Network()).cuda()
-    context = contextlib.nullcontext
+def spread(model, layout, rank):
+    """What is trained on this rank in place of the model."""
+    if layout == "ddp":
+        return nn.parallel.DistributedDataParallel(model, device_ids=[rank])
     if layout == "tp":
-        from torch.distributed.tensor.parallel import loss_parallel as context
+        return tensor_parallel(model)
+    if layout == "fsdp=1":
+        from torch.distributed.fsdp import FullyShardedDataParallel
+        from torch.distributed.fsdp.wrap import ModuleWrapPolicy
 
-        model = tensor_parallel(model)
-        torch.cuda.empty_cache()
-        torch.cuda.reset_peak_memory_stats()
-    elif layout == "fsdp":
-        from torch.distributed.fsdp import fully_shard
+        return FullyShardedDataParallel(model, auto_wrap_policy=ModuleWrapPolicy({type(model.layers[0])}), use_orig_params=True, device_id=rank)
+    from torch.distributed.fsdp import fully_shard
 
-        for block in model.blocks:
-            fully_shard(block)
-        fully_shard(model)
-        torch.cuda.empty_cache()  # of the whole model, which was there before its shards
-        torch.cuda.reset_peak_memory_stats()
-    else:
-        model = nn.parallel.DistributedDataParallel(model, device_ids=[rank])
-    optimizer = torch.optim.AdamW(model.parameters())
+    for layer in model.layers:
+        fully_shard(layer)
+    return fully_shard(model)
+
+
+def stage_of(model, rank, ranks):
+    """The part of a model that one stage has."""
+    each = len(model.layers) // ranks
+    model.layers = model.layers[rank * each:(rank + 1) * each]
+    if rank > 0:
+        model.embed_tokens = None
+    if rank + 1 < ranks:
+        model.lm_head = None
+        if hasattr(model, "norm"):
+            model.norm = None
+    return model
+
+
+def train_stage(name, optimizer, model, rank, ranks):
+    from torch.distributed.pipelining import PipelineStage, Schedule1F1B
+
+    model = stage_of(model, rank, ranks).cuda()
+    stage = PipelineStage(model, rank, ranks, torch.device("cuda", rank))
+    schedule = Schedule1F1B(stage, ranks, loss_fn=loss)
+    optimizer = optimizer([p for p in model.parameters() if p.requires_grad])
     for _ in range(3):
         optimizer.zero_grad()
-        tokens = torch.zeros(BATCH, LENGTH, dtype=torch.long, device="cuda")
-        with context():
-            loss(model(tokens), tokens).backward()
+        inputs, labels = batch_of(name, "cuda", ranks)  # as many microbatches as stages
+        if rank == 0:
+            schedule.step(inputs)
+        else:
+            schedule.step(target=labels if rank + 1 == ranks else None)
         optimizer.step()
-    if rank == 0:
-        with open(file, "w") as out:
-            json.dump([torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved()], out)
+
+
+def train(name, layout, folder):
+    torch.distributed.init_process_group("nccl")
+    rank, ranks = torch.distributed.get_rank(), torch.distributed.get_world_size()
+    torch.cuda.set_device(rank)
+    build, optimizer = MODELS[name]
+    if layout == "pp":
+        train_stage(name, optimizer, build(), rank, ranks)
+    else:
+        context, longer = contextlib.nullcontext, 1
+        if layout == "cp":
+            from torch.distributed.device_mesh import DeviceMesh
+
+            longer = ranks  # a captured step is one rank's part of the sequence
+            mesh = DeviceMesh.from_group(torch.distributed.new_group(), "cuda")
+        if layout == "tp":
+            from torch.distributed.tensor.parallel import loss_parallel as context
+        model = spread(build().cuda(), layout, rank)
+        if layout != "ddp":
+            torch.cuda.empty_cache()  # of the whole model, which was there before its shards
+            torch.cuda.reset_peak_memory_stats()
+        optimizer = optimizer([p for p in model.parameters() if p.requires_grad])
+        for _ in range(3):
+            optimizer.zero_grad()
+            inputs, labels = batch_of(name, "cuda", longer=longer)
+            if layout == "cp":
+                context = functools.partial(context_of, mesh, inputs, labels)
+            with context():
+                loss(model(inputs), labels).backward()
+            optimizer.step()
+    peaks = [torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved()]
+    (pathlib.Path(folder) / f"{rank}.json").write_text(json.dumps(peaks))
     torch.distributed.destroy_process_group()
 
 

@@ -6,6 +6,7 @@
 
   --table FILE       writes the rows of docs/programs.md, as they come
   --only-public      leaves those of packages out
+  --only-ranks       leaves those for one GPU out, too
   --scratch DIR      keeps made-up data, copies of repositories and what the programs said there
   --environment DIR  one that is there, with the packages below, instead of the one that is made at the first run over that of requirements.lock
 """
@@ -43,13 +44,13 @@ PACKAGE = "PyPI package"
 class Program:
     """A command in a folder; `name` is how the table calls it."""
 
-    def __init__(self, origin, command, folder, words, environment=None):
+    def __init__(self, origin, command, folder, words, environment=None, ranks=1, equal=False):
         self.origin, self.command, self.folder, self.words = origin, command, folder, words
-        self.environment = environment or {}
+        self.environment, self.ranks, self.equal = environment or {}, ranks, equal
 
     @property
     def name(self):
-        return f"{self.origin} {self.command}"
+        return f"{self.origin} {self.command}" + (f" on {self.ranks} GPUs" if self.ranks > 1 else "")
 
 
 def of_packages(python, names):
@@ -58,12 +59,14 @@ def of_packages(python, names):
             yield Program(PACKAGE, f"python bench/soak/programs/{path.name}", ROOT, [python, path])
 
 
-def of_repositories(python, names, sources, scratch):
+def of_repositories(python, names, sources, scratch, only_ranks):
     """Each runs in a copy of its repository, with its data beside it. A checkout that is not there is a fault."""
     for row in tomllib.loads((HERE / "support" / "public_programs.toml").read_text())["program"]:
         repository, inner = row["repository"], row.get("folder", "")
         origin = f"{repository}/{inner}" if inner else repository
         if names and not any(name in f"{origin} {row['command']}" for name in names):
+            continue
+        if only_ranks and "ranks" not in row:
             continue
         checkout, copy = sources / repository, scratch / repository
         if not checkout.is_dir():
@@ -73,21 +76,30 @@ def of_repositories(python, names, sources, scratch):
         folder = copy / inner
         for place, kind in row.get("data", {}).items():
             target = scratch / "DATA" / place[5:] if place.startswith("DATA/") else folder / place
-            if not target.exists():
-                subprocess.run([python, HERE / "support" / "made_up.py", kind, target], check=True)
-        words = [word.replace("DATA/", f"{scratch / 'DATA'}/") for word in shlex.split(row["command"])]
-        executable = pathlib.Path(python).parent / words[0]
-        words[0] = str(python) if words[0] == "python" else str(executable) if executable.exists() else words[0]
+            subprocess.run([python, HERE / "support" / "made_up.py", kind, target], check=True)
         extra = {key: value.replace("DATA/", f"{scratch / 'DATA'}/").replace("CHECKOUT", str(copy)) for key, value in row.get("environment", {}).items()}
-        yield Program(origin, row["command"], folder, words, extra)
+        for ranks in row.get("ranks", [1]):
+            command = row["command"].replace("RANKS", str(ranks))
+            words = [word.replace("DATA/", f"{scratch / 'DATA'}/") for word in shlex.split(command)]
+            yield Program(origin, command, folder, [*started_by(python, words[0]), *words[1:]], extra, ranks, row.get("equal", False))
+
+
+def started_by(python, name):
+    """The words that start a program of that environment; launchers of the one below it are modules there."""
+    executable = pathlib.Path(python).parent / name
+    launchers = {"python": [], "torchrun": ["-m", "torch.distributed.run"], "accelerate": ["-m", "accelerate.commands.accelerate_cli"]}
+    if name in launchers:
+        return [str(python), *launchers[name]]
+    return [str(executable) if executable.exists() else name]
 
 
 def run(program, log):
     """What `ebbtide dryrun` says of it, and what is wrong with that. A program that does not end is interrupted, and is at fault."""
     # Those of ours end by themselves.
     stop = [] if program.origin == PACKAGE else ["--stop-after-steps", "3"]
-    words = [ROOT / "build" / "ebbtide", "dryrun", "--json", *stop, "--", *program.words]
-    given = {**os.environ, **OFFLINE, **program.environment}
+    several = ["--gpus", str(program.ranks)] if program.ranks > 1 else []
+    words = [ROOT / "build" / "ebbtide", "dryrun", "--json", *several, *stop, "--", *program.words]
+    given = {**os.environ, **OFFLINE, **program.environment} | ({"OMP_NUM_THREADS": "1"} if several else {})
     with open(log, "w") as said:
         started = subprocess.Popen(words, cwd=program.folder, stdout=subprocess.PIPE, stderr=said, text=True, env=given, start_new_session=True)
         try:
@@ -112,14 +124,32 @@ def run(program, log):
         faults.append("not observed")
     elif result["steps"] == 0:
         faults.append("no step was seen")
+    else:
+        faults += faults_of_ranks(program, result)
     faults += [note for note in result["notes"] if "not followed" in note or "missing" in note or "not modelled" in note]
     return result, faults
+
+
+def faults_of_ranks(program, result):
+    if program.ranks == 1:
+        return []
+    seen = result.get("ranks") or []
+    faults = [] if len(seen) == program.ranks else [f"{len(seen)} of {program.ranks} ranks were seen"]
+    if len({rank["steps"] for rank in seen}) > 1:
+        faults.append(f"ranks made different numbers of steps: {sorted(rank['steps'] for rank in seen)}")
+    if program.equal and len({rank["peak_allocated_bytes"] for rank in seen}) > 1:
+        faults.append(f"ranks take different amounts: {sorted(rank['peak_allocated_bytes'] for rank in seen)}")
+    return faults
 
 
 def row_of(program, result):
     assumed = sorted({entry["assumed"] for entry in result["assumptions"]})
     told = str(len(result["assumptions"])) + (": " + "; ".join(assumed) if assumed else "")
     time = f"{result['step_time_ns'] / 1e6:.1f} ms" if result["step_time_ns"] else ""
+    if program.ranks > 1:
+        peaks = [rank["peak_reserved_bytes"] / 2**20 for rank in result["ranks"]]
+        shown = f"{max(peaks):,.0f} MiB" + (", all alike" if min(peaks) == max(peaks) else f", least {min(peaks):,.0f} MiB")
+        return f"| {program.origin} | `{program.command}` | {program.ranks} | {result['steps']} | {shown} | {time} | {told} |"
     return f"| {program.origin} | `{program.command}` | {result['steps']} | {result['peak_reserved_bytes'] / 2**20:,.0f} MiB | {time} | {told} |"
 
 
@@ -129,6 +159,7 @@ def main():
     parser.add_argument("--repositories", type=pathlib.Path)
     parser.add_argument("--table", type=pathlib.Path)
     parser.add_argument("--only-public", action="store_true")
+    parser.add_argument("--only-ranks", action="store_true")
     parser.add_argument("--environment", type=pathlib.Path)
     parser.add_argument("--scratch", type=pathlib.Path)
     options = parser.parse_args()
@@ -137,9 +168,9 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         scratch = (options.scratch or pathlib.Path(name)).resolve()
         (scratch / "logs").mkdir(parents=True, exist_ok=True)
-        programs = [] if options.only_public else list(of_packages(python, options.names))
+        programs = [] if options.only_public or options.only_ranks else list(of_packages(python, options.names))
         if options.repositories:
-            programs += of_repositories(python, options.names, options.repositories.resolve(), scratch)
+            programs += of_repositories(python, options.names, options.repositories.resolve(), scratch, options.only_ranks)
         for program in programs:
             count += 1
             log = scratch / "logs" / (re.sub(r"[^A-Za-z0-9]+", "-", program.name)[:100] + ".log")

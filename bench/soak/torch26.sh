@@ -18,7 +18,7 @@ without=(
   --deselect "$tests/test_run.py::test_models[bert]"
 )
 status=0
-PYTHONPATH=build/python-path:bench/soak "$own" -m pytest -n "$(nproc)" --dist loadfile -p _before_torch27 -o cache_dir=build/pytest-cache-torch26 \
+PYTHONPATH=build/python-path "$own" -m pytest -n "$(nproc)" --dist loadfile -o cache_dir=build/pytest-cache-torch26 \
   "${with_torch26[@]}" "${without[@]}" "$@" || status=1
 # These start the programs alone with the other torch.
 EBBTIDE_TORCH12_PYTHON=$own build/python -m pytest -n "$(nproc)" --dist loadfile "$tests"/test_phantom_{libraries,cudnn}.py -k cu12 "$@" || status=1

@@ -67,9 +67,12 @@ def _charts(fields: dict[str, Any]) -> Iterable[str]:
     breakdown = fields.get("breakdown") or fields.get("bytes_by_kind")
     if isinstance(breakdown, dict) and breakdown:
         yield _bars([(name, value, shown("bytes", value)) for name, value in sorted(breakdown.items(), key=lambda item: -item[1]) if value > 0])
-    for listed, label, measure in (("gpus", "gpu", "max_batch_safe"), ("policies", "policy", "time_ns"), ("pareto", "budget_bytes", "time_ns"),
+    for listed, label, measure in (("gpus", "gpu", "max_batch_safe"), ("policies", "policy", "time_ns"), ("policies", "policy", "makespan_s"),
+                                   ("pareto", "budget_bytes", "time_ns"),
                                    ("jobs", "model", "iterations_per_second"), ("jobs", "name", "iterations_per_second")):
-        rows = [row for row in fields.get(listed) or () if isinstance(row, dict) and label in row and isinstance(row.get(measure), (int, float))]
+        value = fields.get(listed)
+        entries = value if isinstance(value, list) else []  # elsewhere a number of them
+        rows = [row for row in entries if isinstance(row, dict) and label in row and isinstance(row.get(measure), (int, float))]
         if rows:
             yield f"<div style='color:{_SOFT};margin-top:6px'>{_words(measure)} by {_words(label)}</div>"
             yield _bars([(shown(label, row[label]), row[measure], shown(measure, row[measure])) for row in rows])

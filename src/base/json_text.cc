@@ -33,12 +33,15 @@ bool IsUtf8(std::string_view text) {
   constexpr std::uint64_t kHighBits = 0x8080808080808080;
   std::size_t i = 0;
   while (i < text.size()) {
-    if (std::uint64_t eight = kHighBits; i + 8 <= text.size()) {
+    std::uint64_t eight = 0;
+    if (const std::size_t rest = text.size() - i; rest >= 8) {
       std::memcpy(&eight, text.data() + i, 8);
-      if ((eight & kHighBits) == 0) {
-        i += 8;
-        continue;
-      }
+    } else {
+      std::memcpy(&eight, text.data() + i, rest);
+    }
+    if ((eight & kHighBits) == 0) {
+      i += 8;
+      continue;
     }
     const std::size_t length = Utf8CharacterLength(text.substr(i));
     if (length == 0) return false;

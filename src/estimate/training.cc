@@ -65,6 +65,7 @@ class Training {
         releases_(graph, lifetimes_),
         held_(graph.storages.size()),
         is_kept_(graph.storages.size()),
+        is_plain_(graph.ops.size()),
         pack_(graph.storages.size()) {
     MarkKept();
     FindPacks();
@@ -130,10 +131,16 @@ class Training {
   }
 
   bool RunOp(OpId id, const Op& op) {
+    if (is_plain_[id.index()]) return MakeResults(id, op);
     if (!TakeBlasWorkspace(id, op) || !TakeDropoutStates(id, op)) return false;
     std::vector<Scratch> scratch = ScratchOf(graph_, op, gpu_);
     if (options_.blas_workspace == BlasWorkspacePolicy::kPerCall) {
       if (const Bytes bytes = BlasScratchOf(graph_, op, gpu_)) scratch.push_back({op.outputs.size(), bytes, 0, 0});
+    }
+    const auto order = ResultOrder(op);
+    if (scratch.empty() && !order) {
+      is_plain_[id.index()] = true;
+      return MakeResults(id, op);
     }
     auto next = scratch.begin();
     std::size_t results = 0;
@@ -147,12 +154,10 @@ class Training {
     };
     const auto make = [&](TensorId output) {
       const StorageId storage = graph_.tensor(output).storage;
-      if (lifetimes_[storage.index()].persistent || lifetimes_[storage.index()].born != id) return true;
-      if (IsPackedInto(storage)) return true;
-      return Make(storage, id) && take_scratch(++results);
+      return !MakesAnew(storage, id) || (Make(storage, id) && take_scratch(++results));
     };
     if (!take_scratch(results)) return false;
-    if (const auto order = ResultOrder(op)) {
+    if (order) {
       for (const std::size_t place : *order) {
         if (place < op.outputs.size() && !make(op.outputs[place])) return false;
       }
@@ -163,11 +168,31 @@ class Training {
     }
     if (!take_scratch(Scratch::kWholeOp)) return false;
     ReleaseScratch(Scratch::kWholeOp);
-    for (StorageId storage : releases_.After(id)) {
+    EndOp(id);
+    return true;
+  }
+
+  // An op that takes nothing but its results, one after the other.
+  bool MakeResults(OpId id, const Op& op) {
+    for (const TensorId output : op.outputs) {
+      const StorageId storage = graph_.tensor(output).storage;
+      if (MakesAnew(storage, id) && !Make(storage, id)) return false;
+    }
+    EndOp(id);
+    return true;
+  }
+
+  // Whether memory is asked for when the op yields a tensor of the storage.
+  bool MakesAnew(StorageId storage, OpId op) const {
+    const Lifetime& lifetime = lifetimes_[storage.index()];
+    return !lifetime.persistent && lifetime.born == op && !IsPackedInto(storage);
+  }
+
+  void EndOp(OpId id) {
+    for (const StorageId storage : releases_.After(id)) {
       if (!OutlivesOps(storage)) Drop(storage);
     }
     if (id == returns_at_) FreeReplaced();
-    return true;
   }
 
   struct HeldScratch {
@@ -348,6 +373,7 @@ class Training {
   const Releases releases_;
   std::vector<RequestId> held_;                              // by storage
   std::vector<bool> is_kept_;                                // by storage
+  std::vector<bool> is_plain_;                               // by op: known to take nothing but its results
   std::unordered_map<StorageId, StorageId> takes_place_of_;  // what the model returns, of what it returned before
   std::vector<StorageId> pack_;  // by storage: the first of those that share its block; invalid: none does
   std::unordered_map<StorageId, SharedBlock> blocks_;  // by their first

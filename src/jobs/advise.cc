@@ -49,7 +49,10 @@ bool Checkpoint(ModelRequest& request) {
 }
 
 bool EightBit(ModelRequest& request) {
-  if (!IsAdam(request.options.optimizer) || request.options.optimizer.find("8bit") != std::string::npos) return false;
+  if (!IsAdam(request.options.optimizer)) return false;
+  for (const char* small : {"8bit", "paged"}) {  // 8-bit state already
+    if (request.options.optimizer.find(small) != std::string::npos) return false;
+  }
   request.options.optimizer = "adamw-8bit";
   return true;
 }

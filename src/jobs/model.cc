@@ -205,12 +205,26 @@ ModelRequest AsTrained(ModelRequest request) {
   model::ModelOptions& options = request.options;
   parallel::Layout& layout = request.layout;
   layout.adapters_apart = options.lora.has_value();
+  if (layout.cp > 1 && options.seq_len) *options.seq_len /= layout.cp;
   layout.reentrant = options.checkpoint && options.checkpoint_kind == model::CheckpointKind::kReentrant;
   if (!IsSharded(layout) || !options.autocast || SourceOf(request) != ModelSource::kHuggingFace) return request;
   layout.trained_shards = DType::kFloat32;
   layout.frozen_shards = options.dtype;
   if (options.dtype == DType::kFloat32) options.dtype = options.autocast;
   return request;
+}
+
+// A sequence that ranks share is divided before the model is made; a captured program has its rank's part already.
+Status CheckSequence(const ModelRequest& request) {
+  const std::int64_t parts = 2 * request.layout.cp;
+  if (request.layout.cp == 1 || request.graph || IsFixed(request)) return {};
+  if (SourceOf(request) == ModelSource::kScript) return {};
+  if (!request.options.seq_len) return Fail("--cp: expected --seq-len beside it, the whole sequence's");
+  if (*request.options.seq_len % parts != 0) {
+    return Fail("--seq-len {}: expected a multiple of {}: every one of --cp {} ranks has two parts of the sequence",
+                *request.options.seq_len, parts, request.layout.cp);
+  }
+  return {};
 }
 
 }  // namespace
@@ -223,6 +237,7 @@ Result<std::vector<std::shared_ptr<const TrainingGraph>>> LoadStages(const Model
     return std::vector{request.graph};
   }
   EBB_RETURN_IF_ERROR(parallel::CheckLayout(request.layout));
+  EBB_RETURN_IF_ERROR(CheckSequence(asked));
   TrainingGraph graph;
   if (request.graph) {
     EBB_RETURN_IF_ERROR(CheckRequest(request));
@@ -251,6 +266,7 @@ Result<std::shared_ptr<const TrainingGraph>> LoadModel(const ModelRequest& reque
 bool AnyBatchModel::IsPossible(const ModelRequest& request) { return !IsFixed(request) || request.HasOthers(); }
 
 Result<AnyBatchModel> AnyBatchModel::Open(const ModelRequest& asked, const JobContext& context) {
+  EBB_RETURN_IF_ERROR(CheckSequence(asked));
   const ModelRequest request = AsTrained(asked);
   AnyBatchModel any(request, context);
   if (request.HasOthers() && !IsFixed(request)) {

@@ -39,9 +39,10 @@ std::vector<OpRange> CheckpointedBlocks(const Builder& b, std::size_t begin) {
   std::vector<OpRange> blocks;
   if (!b.options().checkpoint) return blocks;
   const std::vector<Op>& ops = b.graph().ops;
-  std::string_view path;
+  std::string_view path, layer, here;
   for (std::size_t i = begin; i < ops.size(); ++i) {
-    const std::string_view here = BlockPath(b, ops[i].layer);
+    if (i == begin || ops[i].layer != layer) here = BlockPath(b, ops[i].layer);
+    layer = ops[i].layer;
     if (here.empty()) continue;
     const bool goes_on = !blocks.empty() && blocks.back().end == i && here == path;
     if (!goes_on) blocks.push_back({i, i});

@@ -26,10 +26,13 @@ constexpr Keys kSearchOrders[] = {"twa", "taw", "wat", "awt", "wta", "atw", "zwt
 constexpr std::array<double, 5> kLevels[] = {
     {0}, {1, 0}, {1, 0.9, 0}, {0.97, 0}, {1, 0.95, 0.9, 0.8, 0}, {0.9, 0}, {0.95, 0.85, 0},
 };
-constexpr std::int64_t kFirstSlice = 1000;     // placements per level
-constexpr int kRoundsPerSlice = 280;           // then the slice doubles
-constexpr int kPlainRounds = 10;               // without noise in the order
-constexpr int kRepairs = 24;                   // first-fit passes that move what sticks out to the front
+constexpr std::int64_t kFirstSlice = 1000;  // placements per level
+constexpr int kRoundsPerSlice = 280;        // then the slice doubles
+constexpr int kPlainRounds = 10;            // without noise in the order
+constexpr int kRepairs = 24;                // first-fit passes that move what sticks out to the front
+// Where only a packing within the capacity is wanted; of more than so many blocks, fewer repairs.
+constexpr int kQuickOrders = 4, kQuickRepairs = 12;
+constexpr std::size_t kQuickBlocks = 2000;
 constexpr std::size_t kMostSearched = 2000;    // blocks; first fit comes within a percent of the peak for more
 constexpr std::size_t kMostRepaired = 10'000;  // blocks; for more, a pass takes seconds
 
@@ -45,6 +48,11 @@ class Packer {
   }
 
   Packing Run() {
+    if (options_.within_only) {
+      FitWithin();
+      if (result_.offsets.empty()) Sweep();
+      return std::move(result_);
+    }
     if (options_.deadline.exists()) Sweep();
     if (result_.offsets.empty() || result_.height > goal_) FirstPasses();
     if (result_.offsets.empty()) Sweep();  // there was no time for anything else
@@ -63,7 +71,7 @@ class Packer {
   bool IsLate() const { return options_.deadline.Passed() || (options_.cancelled && options_.cancelled()); }
   // First fit in the order; false: there was no time to place all.
   bool PlaceAll(std::span<const int> order, std::vector<Bytes>& offsets) const {
-    return FirstFit(blocks_, order, offsets, [this] { return IsLate(); });
+    return FirstFit(blocks_, order, offsets, [this] { return IsLate(); }) == order.size();
   }
   // A packing that takes no time to speak of, for a deadline that first fit may not meet.
   void Sweep() { Keep(SweepFit(blocks_)); }
@@ -119,6 +127,24 @@ class Packer {
       if (best_order_.empty() || result_.height < best_height_) best_order_ = std::move(order);
       best_height_ = result_.height;
       if (result_.height <= goal_) return;
+    }
+  }
+
+  // First fit that ends with the first block for which there is no room, and begins anew with that block in front.
+  void FitWithin() {
+    const auto share = static_cast<int>(std::max(blocks_.all.size() / kQuickBlocks, std::size_t{1}));
+    const int repairs = kQuickRepairs / share;
+    for (const Keys keys : std::span(kFirstFitOrders).first(kQuickOrders)) {
+      std::vector<int> order = Everything();
+      Sort(order, keys, 0);
+      for (int pass = 0; pass <= repairs && !IsLate(); ++pass) {
+        std::vector<Bytes> offsets(order.size(), kUnplaced);
+        const std::size_t placed = FirstFit(
+            blocks_, order, offsets, [this] { return IsLate(); }, goal_);
+        if (placed == order.size()) return Keep(std::move(offsets));
+        const auto stuck = order.begin() + static_cast<std::ptrdiff_t>(placed);
+        std::rotate(order.begin(), stuck, stuck + 1);
+      }
     }
   }
 

@@ -26,8 +26,9 @@ struct PackOptions {
   Bytes alignment = 1;     // of every offset; sizes count as rounded up to it
   std::uint64_t seed = 0;  // of the orders that are tried
   std::int64_t evaluations =
-      30'000;              // of the search after the first passes: placements, large ones counted several times
-  Deadline deadline = {};  // with one, the result may depend on the clock: it is the best by then
+      30'000;                // of the search after the first passes: placements, large ones counted several times
+  bool within_only = false;  // a packing above the capacity is of no use: the search for one within it is short
+  Deadline deadline = {};    // with one, the result may depend on the clock: it is the best by then
   // Asked often; true: nobody wants the packing any more, and what is returned means nothing. Empty: never.
   std::function<bool()> cancelled = {};
 };

@@ -123,8 +123,8 @@ class Chunk {
 
 }  // namespace
 
-bool FirstFit(const Blocks& blocks, std::span<const int> order, std::vector<Bytes>& offsets,
-              const std::function<bool()>& stop) {
+std::size_t FirstFit(const Blocks& blocks, std::span<const int> order, std::vector<Bytes>& offsets,
+                     const std::function<bool()>& stop, Bytes limit) {
   constexpr std::size_t kBlocksPerQuestion = 64;
   std::size_t placed = 0;
   std::vector<Placed> given;
@@ -140,12 +140,14 @@ bool FirstFit(const Blocks& blocks, std::span<const int> order, std::vector<Byte
                                             given.begin() + static_cast<std::ptrdiff_t>(end)));
   }
   for (const int i : order) {
-    if (stop && placed++ % kBlocksPerQuestion == 0 && stop()) return false;
+    if (stop && placed % kBlocksPerQuestion == 0 && stop()) return placed;
     const Block& block = blocks.all[static_cast<std::size_t>(i)];
     Bytes at = 0;
     for (const Chunk& chunk : chunks) {
       if (chunk.Fits(block, at)) break;
     }
+    if (block.size > limit - at) return placed;
+    ++placed;
     offsets[static_cast<std::size_t>(i)] = at;
     const Placed now{at, at + block.size, block.from, block.to};
     auto chunk = std::upper_bound(chunks.begin(), chunks.end(), now,
@@ -161,7 +163,7 @@ bool FirstFit(const Blocks& blocks, std::span<const int> order, std::vector<Byte
       }
     }
   }
-  return true;
+  return placed;
 }
 
 namespace {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -32,10 +33,10 @@ Blocks MakeBlocks(std::span<const PackItem> items, Bytes alignment);
 
 inline constexpr Bytes kUnplaced = -1;
 
-// Puts each of `order` at the lowest place where it fits, beside what `offsets` already places. Once `stop` says so,
-// the rest is left where it is: then it gives false.
-bool FirstFit(const Blocks& blocks, std::span<const int> order, std::vector<Bytes>& offsets,
-              const std::function<bool()>& stop = {});
+// Puts each of `order` at the lowest place where it fits, beside what `offsets` already places, and gives how many it
+// has put there: not all once `stop` says so, or where one would reach above `limit`.
+std::size_t FirstFit(const Blocks& blocks, std::span<const int> order, std::vector<Bytes>& offsets,
+                     const std::function<bool()>& stop = {}, Bytes limit = std::numeric_limits<Bytes>::max());
 
 // Offsets of all blocks as an allocator would give them that learns of each only when its life begins: the smallest gap
 // that fits. Takes n log n time, where first fit may take n^2.

@@ -51,9 +51,9 @@ std::vector<Bucket> BucketsOf(const TrainingGraph& graph, const Layout& layout) 
 
 }  // namespace
 
-TrainingGraph WithDdp(const TrainingGraph& graph, const Layout& layout) {
-  Rewriter out(graph);
+TrainingGraph WithDdp(TrainingGraph graph, const Layout& layout) {
   std::vector<Bucket> buckets = BucketsOf(graph, layout);
+  Rewriter out(std::move(graph));
   std::multimap<OpId, std::size_t> ready;
   std::map<StorageId, TensorId> gradient;  // one tensor of each
   for (std::size_t i = 0; i < graph.tensors.size(); ++i) {

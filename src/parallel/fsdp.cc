@@ -19,6 +19,7 @@
 #include <set>
 #include <utility>
 
+#include "base/id_set.h"
 #include "parallel/rank.h"
 #include "parallel/rewriter.h"
 #include "parallel/shards.h"
@@ -29,15 +30,17 @@ namespace {
 
 class Fsdp {
  public:
-  Fsdp(const TrainingGraph& graph, const Layout& layout)
-      : from_(graph),
+  Fsdp(TrainingGraph graph, const Layout& layout)
+      : from_(std::move(graph)),
         layout_(layout),
         ranks_(layout.data_ranks()),
-        units_(FindUnits(graph, IsFirst() && layout.adapters_apart)),
-        out_(graph) {
+        units_(FindUnits(from_, IsFirst() && layout.adapters_apart)),
+        out_(std::move(from_)) {
     ShardUpdate(out_, layout, units_);
-    for (std::size_t i = 0; i < graph.tensors.size(); ++i) {
-      tensors_of_[graph.tensors[i].storage].push_back(TensorId(i));
+    for (std::size_t i = 0; i < from_.tensors.size(); ++i) {
+      const StorageKind kind = from_.storage_of(TensorId(i)).kind;
+      if (kind != StorageKind::kParameter && kind != StorageKind::kGradient) continue;
+      tensors_of_[from_.tensors[i].storage].push_back(TensorId(i));
     }
     FindReads();
     FindGradientsEnds();
@@ -45,8 +48,8 @@ class Fsdp {
     std::sort(backward_order_.begin(), backward_order_.end(), [&](std::size_t a, std::size_t b) {
       return units_.units[a].backward_begin < units_.units[b].backward_begin;
     });
-    for (std::size_t i = 0; i < graph.ops.size(); ++i) {
-      if (graph.ops[i].phase == Phase::kBackward) last_backward_ = OpId(i);
+    for (std::size_t i = 0; i < from_.ops.size(); ++i) {
+      if (from_.ops[i].phase == Phase::kBackward) last_backward_ = OpId(i);
     }
     if (IsFirst() && layout.reentrant) HoldInputs();
   }
@@ -57,8 +60,14 @@ class Fsdp {
       for (const std::size_t u : At(forward_at_, old)) GatherForward(u);
       if (from_.op(old).phase == Phase::kBackward && !std::exchange(backward_begun_, true)) BeginBackward();
       for (const std::size_t u : At(backward_at_, old)) GatherBackward(u);
-      Copy(old);
-      KeepGradients(old);
+      for (const std::size_t u : At(holding_at_, old)) holding_ = u, holds_from_ = out_.next().Next();
+      if (holding_) {
+        const std::vector<TensorId> mutated = from_.op(old).mutated, outputs = from_.op(old).outputs;
+        Copy(old);
+        KeepGradients(old, mutated, outputs);
+      } else {
+        Copy(old);
+      }
       for (const std::size_t u : At(forward_end_, old)) EndForward(u);
       for (const std::size_t u : At(reduce_at_, old)) Reduce(u);
       if (old == last_backward_) FinishBackward();
@@ -85,7 +94,6 @@ class Fsdp {
     return units;
   }
 
-  // What backward reads of parameters, and which tensors ops of each direction yield of them.
   // By unit, behind which op its gradients are complete.
   void FindGradientsEnds() {
     std::map<StorageId, std::size_t> unit_of;
@@ -103,6 +111,7 @@ class Fsdp {
     }
   }
 
+  // What backward reads of parameters, and which tensors ops of each direction yield.
   void FindReads() {
     for (const Op& op : from_.ops) {
       if (op.phase != Phase::kBackward) continue;
@@ -268,7 +277,7 @@ class Fsdp {
 
   // Of each frozen block what goes into it.
   void HoldInputs() {
-    std::set<StorageId> made;
+    IdSet<StorageId> made(from_.storages.size());
     std::size_t next = 0;
     std::vector<const Unit*> order;
     for (const Unit& unit : units_.units) {
@@ -292,17 +301,15 @@ class Fsdp {
 
   // The gradients that a frozen block hands to the one before it are held too, so that block cannot add to them where
   // they lie: it makes new ones.
-  void KeepGradients(OpId old) {
-    for (const std::size_t u : At(holding_at_, old)) holding_ = u, holds_from_ = out_.next();
-    if (!holding_) return;
+  void KeepGradients(OpId old, const std::vector<TensorId>& mutated, const std::vector<TensorId>& outputs) {
     const Unit& unit = units_.units[*holding_];
-    for (const TensorId id : from_.op(old).mutated) {
+    for (const TensorId id : mutated) {
       const StorageId storage = from_.tensor(id).storage;
       const auto version = version_of_.find(storage);
       const StorageId now = version == version_of_.end() ? storage : version->second;
       const bool is_new = made_at_.contains(now) && made_at_.at(now) >= holds_from_;
-      if (!Passes(storage) || is_new || from_.op(old).outputs.size() != 1) continue;
-      const TensorId result = from_.op(old).outputs.front();
+      if (!Passes(storage) || is_new || outputs.size() != 1) continue;
+      const TensorId result = outputs.front();
       if (from_.tensor(result).storage != storage) continue;
       if (version == version_of_.end()) {
         out_.graph().storages[storage.index()].released_after = OpId(unit.backward_end.index() - 1);
@@ -344,8 +351,10 @@ class Fsdp {
 
   void Copy(OpId old) {
     const Phase phase = from_.op(old).phase;
-    for (const TensorId id : from_.op(old).outputs) {
-      if (!version_of_.contains(from_.tensor(id).storage)) seen_.insert(id);
+    if (!holding_at_.empty()) {
+      for (const TensorId id : from_.op(old).outputs) {
+        if (!version_of_.contains(from_.tensor(id).storage)) seen_.insert(id);
+      }
     }
     out_.Copy(old, [&](TensorId id) {
       const StorageId storage = from_.tensor(id).storage;
@@ -354,6 +363,7 @@ class Fsdp {
         return shard == gradient_shard_.end() ? id : shard->second;
       }
       if (const auto moved = Versioned(id); moved.valid()) return moved;
+      if (from_.storage(storage).kind != StorageKind::kParameter) return id;
       const auto unit = units_.unit_of.find(storage);
       if (unit == units_.unit_of.end()) return id;
       const Gathered& backward = backward_[unit->second];
@@ -365,6 +375,7 @@ class Fsdp {
 
   // The tensor on the storage that has taken the place of its own; invalid: none has.
   TensorId Versioned(TensorId id) {
+    if (version_of_.empty()) return TensorId();
     const auto known = version_tensor_.find(id);
     if (known != version_tensor_.end()) return known->second;
     const auto version = version_of_.find(from_.tensor(id).storage);
@@ -432,13 +443,13 @@ class Fsdp {
     reduced_ = input;
   }
 
-  const TrainingGraph& from_;
+  TrainingGraph from_;  // without the ops that are copied already
   const Layout layout_;
   const std::int64_t ranks_;
   Units units_;
   Rewriter out_;
-  std::map<StorageId, std::vector<TensorId>> tensors_of_;  // of the old graph
-  std::set<TensorId> read_in_backward_, yielded_in_backward_, yielded_in_forward_, in_update_, yielded_in_update_;
+  std::map<StorageId, std::vector<TensorId>> tensors_of_;  // of the old graph, by parameter and gradient
+  IdSet<TensorId> read_in_backward_, yielded_in_backward_, yielded_in_forward_, in_update_, yielded_in_update_;
   std::map<std::size_t, std::size_t> gradients_end_;
   Places forward_at_, forward_end_, backward_at_, reduce_at_;
   std::vector<std::size_t> backward_order_;
@@ -453,7 +464,7 @@ class Fsdp {
   std::map<StorageId, StorageId> version_of_;  // by storage of the old graph: what has taken its place
   std::map<TensorId, TensorId> version_tensor_;
   std::map<StorageId, OpId> made_at_;  // by storage: the new graph's op
-  std::set<TensorId> seen_;            // of the old graph: made before their storage was replaced
+  IdSet<TensorId> seen_;               // of the old graph: made before their storage was replaced
   std::vector<StorageId> held_;        // to the end of backward
   StorageId before_;                   // the flat buffer of the unit gathered last, in forward
   StorageId reduced_;                  // the flat buffer of the unit reduced last
@@ -461,6 +472,6 @@ class Fsdp {
 
 }  // namespace
 
-TrainingGraph WithFsdp(const TrainingGraph& graph, const Layout& layout) { return Fsdp(graph, layout).Run(); }
+TrainingGraph WithFsdp(TrainingGraph graph, const Layout& layout) { return Fsdp(std::move(graph), layout).Run(); }
 
 }  // namespace ebbtide::parallel

@@ -1,12 +1,14 @@
 // How a training is spread over GPUs: which axes there are, and how parameters, gradients and state lie on each.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
 
 #include "base/result.h"
 #include "base/units.h"
+#include "base/words.h"
 #include "graph/dtype.h"
 
 namespace ebbtide::parallel {
@@ -21,6 +23,12 @@ enum class DataParallel : std::uint8_t {
   kZero2,  // gradients too,
   kZero3   // and parameters
 };
+
+// Versions of torch's FSDP, and stages of ZeRO.
+inline constexpr std::array<Word<DataParallel>, 2> kFsdpWords = {
+    {{"1", DataParallel::kFsdp1}, {"2", DataParallel::kFsdp2}}};
+inline constexpr std::array<Word<DataParallel>, 3> kZeroWords = {
+    {{"1", DataParallel::kZero1}, {"2", DataParallel::kZero2}, {"3", DataParallel::kZero3}}};
 
 struct Layout {
   std::int64_t gpus = 1;  // all ranks together
@@ -51,8 +59,8 @@ struct Layout {
       false;               // trained modules of a frozen block are units of their own, as peft wraps them for FSDP1
   bool reentrant = false;  // blocks are recomputed by torch.utils.checkpoint with use_reentrant=True
 
-  // Ranks that see different samples.
-  std::int64_t data_ranks() const { return gpus / (tp * pp * cp); }
+  // Ranks that see different tokens: of different samples, or of a sequence that they share.
+  std::int64_t data_ranks() const { return gpus / (tp * pp); }
   bool IsPlain() const { return gpus == 1; }
   std::int64_t passes() const { return pp == 1 ? 1 : microbatches > 0 ? microbatches : pp; }
 };

@@ -2,15 +2,20 @@
 //
 // The step of a microbatch is cut between blocks. Each microbatch has tensors of its own; parameters, gradients and
 // state are shared, and gradients of later microbatches are added to those of the first. What comes from another stage
-// is received into memory that is made for it and lives until its last use; what a stage hands on is kept until its own
-// backward begins, as torch's PipelineStage does. What is computed of no parameter (positions, masks) every stage
+// is received into memory that is made for it and lives until its last use; what a stage hands on lives until it is
+// sent, as in torch's PipelineStage; under DDP until its own backward begins. The last stage keeps what the model
+// returned of each microbatch until the next step, and returns all of it as one tensor; the losses, which it keeps to
+// the end of the passes, refer to what it received. What is computed of no parameter (positions, masks) every stage
 // computes by itself.
 #include "parallel/pp.h"
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 
+#include "base/id_set.h"
+#include "parallel/pp_update.h"
 #include "parallel/rank.h"
 #include "parallel/rewriter.h"
 #include "parallel/units.h"
@@ -37,7 +42,9 @@ class Pipeline {
         Backward(part, action.microbatch);
       }
     }
+    const std::vector<StorageId> returned = MergeReturned();
     Update();
+    for (const StorageId storage : returned) out_.graph().storages[storage.index()].released_after = Last();
     Outputs();
     return std::move(out_).Take();
   }
@@ -231,15 +238,17 @@ class Pipeline {
     const Place place{number, microbatch};
     Receive(part.received, Phase::kForward, place, "pp before");
     for (const std::size_t i : part.forward) Copy(i, place);
+    EndSends(/*forward=*/true);
     Send(part.sent, Phase::kForward, place, "pp behind");
     forward_end_[place] = Last();
+    if (!KeepsSent()) NoteSent(part.sent, place, /*forward=*/true);
   }
 
   void Backward(std::int64_t number, std::int64_t microbatch) {
     const Part& part = own_.at(number);
     const Place place{number, microbatch};
-    // A stage's result is kept for its backward, which begins with it.
     for (const TensorId id : part.sent) {
+      if (!KeepsSent()) break;
       out_.graph().storages[CloneOf(from_.tensor(id).storage, place).index()].released_after = out_.next();
     }
     Receive(part.received_in_backward, Phase::kBackward, place, "pp behind");
@@ -263,8 +272,27 @@ class Pipeline {
         out_.Emit("add_", Phase::kBackward, from_.ops[i].layer, {sum, At(sum, place)}, {}, Stream::kCompute, {sum});
       }
     }
+    EndSends(/*forward=*/false);
     Send(part.sent_in_backward, Phase::kBackward, place, "pp before");
     Release(part, place);
+    NoteSent(part.sent_in_backward, place, /*forward=*/false);
+  }
+
+  // DDP's reducer needs what a stage has handed on when backward begins; else autograd's node stands for it.
+  bool KeepsSent() const { return layout_.data == DataParallel::kDdp && layout_.data_ranks() > 1; }
+
+  // What is on its way to another stage lives until it was waited for: behind the next pass, if that goes the same way;
+  // else before it.
+  void NoteSent(const std::vector<TensorId>& ids, const Place& place, bool forward) {
+    sent_.clear();
+    for (const TensorId id : ids) sent_.push_back(CloneOf(from_.tensor(id).storage, place));
+    sent_forward_ = forward;
+  }
+  void EndSends(bool forward) {
+    if (forward == sent_forward_) {
+      for (const StorageId storage : sent_) out_.graph().storages[storage.index()].released_after = Last();
+    }
+    sent_.clear();
   }
 
   OpId Last() const { return OpId(out_.graph().ops.size() - 1); }
@@ -272,7 +300,8 @@ class Pipeline {
   // When references go, by the new places of the ops that they go with.
   void Release(const Part& part, const Place& place) {
     for (const auto& [key, clone] : clones_) {
-      if (key.first != place) continue;
+      // A later microbatch's gradient goes when it was added.
+      if (key.first != place || from_.storage(key.second).kind == StorageKind::kGradient) continue;
       const OpId old = from_.storage(key.second).released_after;
       Storage& storage = out_.graph().storages[clone.index()];
       if (!old.valid() || storage.released_after.valid()) continue;
@@ -284,9 +313,47 @@ class Pipeline {
     }
   }
 
-  // ---- The update: of this rank's parameters alone
+  // ---- The last stage
+  // What the model returns: the last result before the layer called "loss", or where there is no such layer the last
+  // within a named one.
+  std::optional<TensorId> Returned() const {
+    const bool names_loss = std::ranges::any_of(from_.ops, [](const Op& op) { return op.layer == "loss"; });
+    std::optional<TensorId> returned;
+    for (const Op& op : from_.ops) {
+      if (op.phase != Phase::kForward) break;
+      const bool is_models = names_loss ? op.layer != "loss" : !op.layer.empty();
+      if (is_models && !op.outputs.empty()) returned = op.outputs.front();
+    }
+    return returned;
+  }
+
+  // Behind the passes, and the storages of what was returned of each microbatch. Before it, what was received goes.
+  std::vector<StorageId> MergeReturned() {
+    const std::int64_t last = parts_ - 1;
+    std::vector<StorageId> storages;
+    if (last % layout_.pp != layout_.stage) return storages;
+    const std::optional<TensorId> returned = Returned();
+    std::vector<TensorId> parts;
+    Bytes bytes = 0;
+    for (std::int64_t i = 0; i < layout_.passes(); ++i) {
+      const Place place{last, i};
+      for (const TensorId id : own_.at(last).received) {
+        out_.graph().storages[CloneOf(from_.tensor(id).storage, place).index()].released_after = Last();
+      }
+      if (!returned || !Passes(from_.storage_of(*returned).kind)) continue;
+      parts.push_back(At(*returned, place));
+      storages.push_back(CloneOf(from_.tensor(*returned).storage, place));
+      bytes += from_.storage_of(*returned).bytes;
+    }
+    if (parts.empty()) return storages;
+    const StorageId merged = out_.NewStorage(bytes, StorageKind::kTemporary, "");
+    out_.Emit("cat", Phase::kBackward, "pp", parts, {out_.FlatTensor(merged, from_.tensor(*returned).dtype)});
+    return storages;
+  }
+
+  // The update is of this rank's parameters alone.
   void Update() {
-    std::set<StorageId> touched;
+    IdSet<StorageId> touched(from_.storages.size());
     for (const auto& [number, part] : own_) {
       for (const std::size_t i : part.own) {
         for (const auto* list : {&from_.ops[i].inputs, &from_.ops[i].outputs}) {
@@ -294,77 +361,7 @@ class Pipeline {
         }
       }
     }
-    for (std::size_t i = 0; i < from_.storages.size(); ++i) {
-      const StorageKind kind = from_.storages[i].kind;
-      const bool of_model = kind == StorageKind::kParameter || kind == StorageKind::kGradient;
-      if (of_model && !touched.contains(StorageId(i))) foreign_.insert(StorageId(i));
-      const bool stays = kind == StorageKind::kInput || kind == StorageKind::kBuffer;
-      if (stays && !touched.contains(StorageId(i))) out_.graph().storages[i].kind = StorageKind::kTemporary;
-    }
-    for (std::size_t before = 0; before != foreign_.size();) {
-      before = foreign_.size();
-      for (const Op& op : from_.ops) {
-        if (op.phase == Phase::kUpdate) MarkForeign(op);
-      }
-    }
-    for (std::size_t i = 0; i < from_.ops.size(); ++i) {
-      if (from_.ops[i].phase == Phase::kUpdate) CopyUpdate(i);
-    }
-  }
-
-  bool IsForeign(TensorId id) const { return id.valid() && foreign_.contains(from_.tensor(id).storage); }
-
-  static std::vector<const TensorList*> ListsOf(const Op& op) {
-    std::vector<const TensorList*> lists;
-    for (const Argument& argument : op.arguments) {
-      if (const auto* list = std::get_if<TensorList>(&argument.value)) lists.push_back(list);
-    }
-    return lists;
-  }
-
-  // Lists of a multi-tensor op go side by side. One result of a whole list (a stack of norms) is of all.
-  static bool IsAligned(const Op& op, const std::vector<const TensorList*>& lists) {
-    return !lists.empty() && (op.outputs.empty() || op.outputs.size() == lists.front()->ids.size());
-  }
-
-  void MarkForeign(const Op& op) {
-    const auto mark = [&](TensorId id) {
-      if (!id.valid()) return;
-      const StorageKind kind = from_.storage_of(id).kind;
-      if (kind == StorageKind::kOptimizerState || Passes(kind)) foreign_.insert(from_.tensor(id).storage);
-    };
-    const std::vector<const TensorList*> lists = ListsOf(op);
-    if (lists.empty()) {
-      if (std::ranges::none_of(op.inputs, [&](TensorId id) { return IsForeign(id); })) return;
-      for (const TensorId id : op.outputs) mark(id);
-      for (const TensorId id : op.inputs) {
-        if (from_.storage_of(id).kind == StorageKind::kOptimizerState) mark(id);
-      }
-      return;
-    }
-    if (!IsAligned(op, lists)) return;
-    for (std::size_t i = 0; i < lists.front()->ids.size(); ++i) {
-      const auto at = [&](const TensorList* list) { return i < list->ids.size() ? list->ids[i] : TensorId(); };
-      if (std::ranges::none_of(lists, [&](const TensorList* list) { return IsForeign(at(list)); })) continue;
-      for (const TensorList* list : lists) mark(at(list));
-      if (!op.outputs.empty()) mark(op.outputs[i]);
-    }
-  }
-
-  void CopyUpdate(std::size_t old) {
-    const Op& op = from_.ops[old];
-    const std::vector<const TensorList*> lists = ListsOf(op);
-    const bool any_foreign = std::ranges::any_of(op.inputs, [&](TensorId id) { return IsForeign(id); });
-    if (any_foreign && lists.empty()) return;
-    if (!lists.empty() && std::ranges::all_of(lists.front()->ids, [&](TensorId id) { return IsForeign(id); })) return;
-    out_.Copy(OpId(old), [](TensorId id) { return id; });
-    if (!any_foreign) return;
-    Op& copy = out_.graph().ops.back();
-    const auto is_foreign = [&](TensorId id) { return IsForeign(id); };
-    for (auto* list : {&copy.inputs, &copy.outputs, &copy.mutated}) std::erase_if(*list, is_foreign);
-    for (Argument& argument : copy.arguments) {
-      if (auto* list = std::get_if<TensorList>(&argument.value)) std::erase_if(list->ids, is_foreign);
-    }
+    CopyStageUpdate(out_, touched);
   }
 
   void Outputs() {
@@ -391,7 +388,8 @@ class Pipeline {
   std::map<std::pair<Place, TensorId>, TensorId> tensors_;
   std::map<std::pair<Place, std::size_t>, OpId> copied_;
   std::map<Place, OpId> forward_end_;
-  std::set<StorageId> foreign_;  // of other ranks
+  std::vector<StorageId> sent_;  // by the last pass
+  bool sent_forward_ = true;     // which way
 };
 
 }  // namespace

@@ -14,11 +14,13 @@ namespace ebbtide::parallel {
 // stages take the same; where shards cannot be equal it is the rank with the larger ones.
 Result<TrainingGraph> RankGraph(TrainingGraph graph, const Layout& layout);
 
-// How each does it; RankGraph chooses. TensorParallel and StageOf fail where a model cannot be divided so.
+// How each does it; RankGraph chooses. TensorParallel, ContextParallel and StageOf fail where a model cannot be divided
+// so; the graph that ContextParallel takes is of this rank's part of the sequence.
+Result<TrainingGraph> ContextParallel(const TrainingGraph& graph, const Layout& layout);
 Result<TrainingGraph> TensorParallel(const TrainingGraph& graph, const Layout& layout);
 Result<TrainingGraph> StageOf(const TrainingGraph& graph, const Layout& layout);
-TrainingGraph WithDdp(const TrainingGraph& graph, const Layout& layout);
-TrainingGraph WithFsdp(const TrainingGraph& graph, const Layout& layout);
-TrainingGraph WithZero(const TrainingGraph& graph, const Layout& layout);
+TrainingGraph WithDdp(TrainingGraph graph, const Layout& layout);
+TrainingGraph WithFsdp(TrainingGraph graph, const Layout& layout);
+TrainingGraph WithZero(TrainingGraph graph, const Layout& layout);
 
 }  // namespace ebbtide::parallel

@@ -24,15 +24,37 @@ void ForEachTensor(Op& op, const F& change) {
 }  // namespace
 
 Rewriter::Rewriter(const TrainingGraph& from) : from_(from), moved_(from.ops.size()) {
-  out_.name = from.name;
-  out_.framework = from.framework;
-  out_.loss_in_model = from.loss_in_model;
-  out_.makes_state_early = from.makes_state_early;
-  out_.meta = from.meta;
-  out_.storages = from.storages;
+  CopyHead();
   out_.tensors = from.tensors;
-  out_.scalars = from.scalars;
-  out_.outputs = from.outputs;
+}
+
+Rewriter::Rewriter(TrainingGraph&& from) : from_(from), spent_(&from.ops), moved_(from.ops.size()) {
+  CopyHead();
+  out_.ops.reserve(from.ops.size());
+  out_.tensors.reserve(from.tensors.size());
+  for (Tensor& tensor : from.tensors) {
+    if (from.storage(tensor.storage).kind == StorageKind::kParameter) {
+      out_.tensors.push_back(tensor);
+    } else {
+      out_.tensors.push_back({.storage = tensor.storage,
+                              .dtype = tensor.dtype,
+                              .shape = std::move(tensor.shape),
+                              .stride = std::move(tensor.stride),
+                              .offset = tensor.offset,
+                              .name = std::move(tensor.name)});
+    }
+  }
+}
+
+void Rewriter::CopyHead() {
+  out_.name = from_.name;
+  out_.framework = from_.framework;
+  out_.loss_in_model = from_.loss_in_model;
+  out_.makes_state_early = from_.makes_state_early;
+  out_.meta = from_.meta;
+  out_.storages = from_.storages;
+  out_.scalars = from_.scalars;
+  out_.outputs = from_.outputs;
 }
 
 StorageId Rewriter::NewStorage(Bytes bytes, StorageKind kind, std::string name) {
@@ -77,7 +99,7 @@ OpId Rewriter::EmitCollective(std::string kind, Phase phase, std::string layer, 
 }
 
 OpId Rewriter::Copy(OpId old, const std::function<TensorId(TensorId)>& exchanged) {
-  Op op = from_.op(old);
+  Op op = spent_ != nullptr ? std::move((*spent_)[old.index()]) : from_.op(old);
   ForEachTensor(op, [&](TensorId& id) {
     if (id.valid()) id = exchanged(id);
   });

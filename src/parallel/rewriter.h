@@ -11,13 +11,16 @@
 
 namespace ebbtide::parallel {
 
-// The ranks that see different samples.
+// The ranks that see different tokens.
 inline RankGroup DataGroup(const Layout& layout) { return {"data", layout.data_ranks()}; }
 
 class Rewriter {
  public:
   // `from` must outlive the rewriter. Its storages and tensors keep their numbers until Take.
   explicit Rewriter(const TrainingGraph& from);
+  // As above, for rewriters that copy each op once: Copy moves it, and leaves an empty one in `from`. Its tensors, but
+  // for parameters, are left without names, shapes and strides.
+  explicit Rewriter(TrainingGraph&& from);
 
   const TrainingGraph& from() const { return from_; }
   TrainingGraph& graph() { return out_; }
@@ -46,7 +49,10 @@ class Rewriter {
   TrainingGraph Take() &&;
 
  private:
+  void CopyHead();
+
   const TrainingGraph& from_;
+  std::vector<Op>* spent_ = nullptr;  // the ops of `from_`, where they may be moved
   TrainingGraph out_;
   std::vector<OpId> moved_;  // by old op: its new place
 };

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
+
+#include "base/id_set.h"
+#include "base/id_vector.h"
 
 namespace ebbtide::parallel {
 namespace {
@@ -38,7 +40,7 @@ void ShardUpdate(Rewriter& rewriter, const Layout& layout, const Units& units) {
   const std::int64_t ranks = layout.data_ranks();
   const TrainingGraph& from = rewriter.from();
   TrainingGraph& out = rewriter.graph();
-  std::set<TensorId> in_update;
+  IdSet<TensorId> in_update(from.tensors.size());
   for (const Op& op : from.ops) {
     if (op.phase != Phase::kUpdate) continue;
     in_update.insert(op.inputs.begin(), op.inputs.end());
@@ -56,15 +58,16 @@ void ShardUpdate(Rewriter& rewriter, const Layout& layout, const Units& units) {
   };
   // Parameters that nothing updates are sharded too: what is frozen is gathered like the rest. The first tensor of a
   // parameter is the parameter itself; views of it are of the gathered one.
-  std::set<StorageId> seen;
+  IdSet<StorageId> seen(from.storages.size());
   for (std::size_t i = 0; i < from.tensors.size(); ++i) {
     const StorageId storage = from.tensors[i].storage;
     if (from.storage(storage).kind != StorageKind::kParameter) continue;
-    if (seen.insert(storage).second || in_update.contains(TensorId(i))) {
+    if (seen.insert(storage) || in_update.contains(TensorId(i))) {
       shard(TensorId(i), units.gradient_of.contains(storage));
     }
   }
-  for (const TensorId id : in_update) {
+  for (const TensorId id : Ids<TensorId>(from.tensors.size())) {
+    if (!in_update.contains(id)) continue;
     const StorageKind kind = from.storage_of(id).kind;
     if (kind == StorageKind::kOptimizerState || kind == StorageKind::kTemporary || kind == StorageKind::kActivation) {
       shard(id, true);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -64,6 +65,7 @@ Units FindUnits(const TrainingGraph& graph, bool adapters_apart) {
     out.units[unit].trained |= trained;
     out.unit_of.emplace(StorageId(i), unit);
   }
+  std::unordered_map<std::string_view, decltype(by_name)::iterator> block_of_layer;
   for (std::size_t i = 0; i < graph.ops.size(); ++i) {
     const Op& op = graph.ops[i];
     if (op.phase == Phase::kUpdate) continue;
@@ -72,11 +74,13 @@ Units FindUnits(const TrainingGraph& graph, bool adapters_apart) {
       Extend(forward ? unit.forward_begin : unit.backward_begin, forward ? unit.forward_end : unit.backward_end,
              OpId(i));
     };
-    const std::string block = BlockOf(op.layer + ".");
-    if (const auto found = by_name.find(block); found != by_name.end() && !block.empty()) {
-      touch(out.units[found->second]);
+    const auto [block, is_new] = block_of_layer.try_emplace(op.layer, by_name.end());
+    if (is_new) {
+      if (const std::string name = BlockOf(op.layer + "."); !name.empty()) block->second = by_name.find(name);
     }
+    if (block->second != by_name.end()) touch(out.units[block->second->second]);
     for (const TensorId id : op.inputs) {
+      if (graph.storage_of(id).kind != StorageKind::kParameter) continue;
       if (const auto found = out.unit_of.find(graph.tensor(id).storage); found != out.unit_of.end()) {
         touch(out.units[found->second]);
       }

@@ -14,11 +14,11 @@ namespace {
 
 class Zero {
  public:
-  Zero(const TrainingGraph& graph, const Layout& layout)
-      : from_(graph), layout_(layout), ranks_(layout.data_ranks()), out_(graph) {
-    for (std::size_t i = 0; i < graph.tensors.size(); ++i) {
-      const Tensor& tensor = graph.tensors[i];
-      const Storage& storage = graph.storage(tensor.storage);
+  Zero(TrainingGraph graph, const Layout& layout)
+      : from_(std::move(graph)), layout_(layout), ranks_(layout.data_ranks()), out_(std::move(from_)) {
+    for (std::size_t i = 0; i < from_.tensors.size(); ++i) {
+      const Tensor& tensor = from_.tensors[i];
+      const Storage& storage = from_.storage(tensor.storage);
       if (storage.kind == StorageKind::kGradient && seen_.insert(tensor.storage).second) {
         gradients_.push_back(TensorId(i));
         dtype_ = tensor.dtype;
@@ -43,11 +43,11 @@ class Zero {
       if (from_.ops[i].phase == Phase::kBackward) last_backward = OpId(i);
     }
     for (std::size_t i = 0; i < from_.ops.size(); ++i) {
-      const Op& op = from_.ops[i];
-      if (op.phase == Phase::kUpdate) continue;
-      if (op.phase == Phase::kBackward && !bucket_.valid()) MakeBucket();
-      out_.Copy(OpId(i), [](TensorId id) { return id; });
-      if (op.phase == Phase::kBackward) TakeGradients(op);
+      const Phase phase = from_.ops[i].phase;
+      if (phase == Phase::kUpdate) continue;
+      if (phase == Phase::kBackward && !bucket_.valid()) MakeBucket();
+      const OpId copied = out_.Copy(OpId(i), [](TensorId id) { return id; });
+      if (phase == Phase::kBackward) TakeGradients(copied);
       if (OpId(i) == last_backward) EndBackward();
     }
     Update();
@@ -64,8 +64,8 @@ class Zero {
   }
 
   // What an op has made goes into the bucket, and through it to its owner.
-  void TakeGradients(const Op& op) {
-    for (const TensorId id : op.outputs) {
+  void TakeGradients(OpId copied) {
+    for (const TensorId id : std::vector(out_.graph().op(copied).outputs)) {
       if (std::find(gradients_.begin(), gradients_.end(), id) == gradients_.end()) continue;
       const Bytes bytes = from_.storage_of(id).bytes;
       out_.EmitCollective("reduce_scatter_tensor", Phase::kBackward, "zero", {id, bucket_}, {},
@@ -111,7 +111,7 @@ class Zero {
                         DataGroup(layout_), parameters_);
   }
 
-  const TrainingGraph& from_;
+  TrainingGraph from_;  // without the ops that are copied already
   const Layout layout_;
   const std::int64_t ranks_;
   Rewriter out_;
@@ -128,12 +128,11 @@ class Zero {
 
 }  // namespace
 
-TrainingGraph WithZero(const TrainingGraph& graph, const Layout& layout) {
-  if (layout.data != DataParallel::kZero3) return Zero(graph, layout).Run();
+TrainingGraph WithZero(TrainingGraph graph, const Layout& layout) {
+  if (layout.data != DataParallel::kZero3) return Zero(std::move(graph), layout).Run();
   Layout sharded = layout;
   sharded.data = DataParallel::kFsdp2;
-  const TrainingGraph divided = WithFsdp(graph, sharded);
-  return Zero(divided, layout).Run();
+  return Zero(WithFsdp(std::move(graph), sharded), layout).Run();
 }
 
 }  // namespace ebbtide::parallel

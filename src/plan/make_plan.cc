@@ -9,6 +9,7 @@
 #include "plan/decide/decide.h"
 #include "plan/decide/frugal.h"
 #include "plan/decide/reach.h"
+#include "plan/fit_addresses.h"
 #include "plan/place.h"
 #include "plan/validate.h"
 #include "sim/trim.h"
@@ -23,15 +24,12 @@ constexpr std::size_t kManyStays = 20'000;
 constexpr std::size_t kMostOpsToReach = 12'000;  // of graphs for which decisions are looked for op by op
 constexpr std::int64_t kQuickPacking = 1;        // first fit alone
 constexpr int kTriesOfDecisions = 6, kTriesOnQuick = 24, kFailures = 3;
-constexpr std::int64_t kPackingOfDecisions = 60'000;
+constexpr std::int64_t kShortPacking = 6000;
+constexpr std::int64_t kPackingOfDecisions = 20'000, kPackingOnQuick = 60'000;
 constexpr std::int64_t kHardPacking = 400'000;  // placements tried before a schedule is given up for its addresses
 
-// Stays as short as they can be for the same time.
 sim::Schedule Trimmed(const Problem& problem, sim::Schedule schedule) {
-  const Nanos time = sim::Simulate(*problem.workload, schedule, problem.link).time;
-  sim::Schedule out = schedule;
-  sim::Trim(*problem.workload, problem.link, out);
-  return sim::Simulate(*problem.workload, out, problem.link).time <= time ? out : schedule;
+  return sim::Trimmed(*problem.workload, problem.link, std::move(schedule));
 }
 
 Plan Described(const TrainingGraph& graph, const Problem& problem, const Policy& policy, sim::Schedule schedule) {
@@ -140,6 +138,7 @@ Planned MakePlan(const TrainingGraph& graph, const Problem& problem, const Polic
   Problem asked = problem;
   SearchOptions options = search;
   if (minimum && policy.run == RunHome && !minimum->schedule.steps.empty()) options.schedules = {minimum->schedule};
+  const bool may_fit = policy.run == RunHome && problem.limits.may_swap && workload.ops() <= kLargeGraph;
   for (int i = 0; i < kTries; ++i) {
     asked.deadline = problem.deadline.Part(kShareOfSearch);
     PolicyResult result = policy.run({.graph = graph, .problem = asked, .search = options});
@@ -151,8 +150,9 @@ Planned MakePlan(const TrainingGraph& graph, const Problem& problem, const Polic
     Plan plan = Described(graph, problem, policy, Trimmed(problem, *std::move(result.schedule)));
     const IdVector<sim::StepId, Bytes> live = sim::StepBytes(workload, plan.schedule);
     const Bytes live_peak = live.empty() ? 0 : *std::ranges::max_element(live);
-    plan.peak = Place(workload, plan.schedule, std::min(problem.limits.budget, live_peak + live_peak / 500),
-                      problem.cancelled, problem.deadline.ButNotBefore(kSecondsForAddresses));
+    plan.peak =
+        Place(workload, plan.schedule, std::min(problem.limits.budget, live_peak + live_peak / 500), problem.cancelled,
+              problem.deadline.ButNotBefore(kSecondsForAddresses), may_fit ? kShortPacking : 0);
     // Where copies are allowed, a little less memory costs less than a harder packing does.
     const bool may_pack_harder = !problem.limits.may_swap && plan.schedule.stays.size() < kManyStays;
     if (plan.peak > problem.limits.budget && may_pack_harder && !IsLate(problem)) {
@@ -168,6 +168,21 @@ Planned MakePlan(const TrainingGraph& graph, const Problem& problem, const Polic
     if (problem.deadline.Passed()) {
       out.stopped_early = true;
       break;
+    }
+    // What the search has seen beside its best may have addresses, for this budget or for a little less.
+    if (may_fit && i == 0) {
+      std::vector<Preferences> seen = std::move(result.close);
+      if (result.preferences) seen.insert(seen.begin(), *result.preferences);
+      const Nanos time = sim::Simulate(workload, plan.schedule, problem.link).time;
+      std::optional<Fitted> fitted = FitAddresses(problem, seen, time, search);
+      if (IsCancelled(problem)) return out;
+      if (fitted) {
+        plan.schedule = std::move(fitted->schedule);
+        plan.peak = fitted->height;
+        Finish(graph, problem, std::move(plan), out);
+        if (minimum) TakeSmallest(graph, problem, policy, *minimum, out);
+        return out;
+      }
     }
     // Another search may find a schedule that is as fast and has addresses.
     if (i < kOtherSeeds && policy.run == RunHome && !problem.limits.may_swap && workload.ops() < kQuickGraph) {
@@ -316,7 +331,7 @@ class Smallest {
       trial.limits.budget = low + (out_.found - low) / 2;
       options.seed += 1;
       DecideResult decided = Decide(trial, options);
-      if (decided.schedule && Offer(*std::move(decided.schedule), kPackingOfDecisions)) {
+      if (decided.schedule && Offer(*std::move(decided.schedule), is_quick ? kPackingOnQuick : kPackingOfDecisions)) {
         failed = 0;
       } else if (++failed % kFailures == 0) {
         low = trial.limits.budget;
@@ -347,10 +362,12 @@ Minimum FindMinimum(const Problem& problem, const MinimumOptions& options) {
   if (IsCancelled(problem)) return out;
   const bool goes_on = problem.limits.may_recompute && !IsLate(problem);
   // What copies would do is not decided here; the rollout has it.
-  const std::int64_t default_changes = DefaultChanges(workload) / (problem.limits.may_swap ? 12 : 1);
+  const std::int64_t default_changes = DefaultChanges(workload) / (problem.limits.may_swap        ? 12
+                                                                   : workload.ops() < kQuickGraph ? 1
+                                                                                                  : 2);
   const std::int64_t changes = options.changes > 0 ? options.changes : default_changes;
   std::vector<sim::Schedule> start = {frugal};
-  smallest.Offer(std::move(frugal));
+  smallest.Offer(std::move(frugal), kShortPacking);
   if (IsCancelled(problem)) return out;
   if (workload.ops() <= kLargeGraph) smallest.TryBetween();
   if (IsCancelled(problem) || !goes_on) return out;

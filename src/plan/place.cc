@@ -6,8 +6,9 @@
 
 namespace ebbtide::plan {
 
-Bytes Place(const sim::Workload& workload, sim::Schedule& schedule, Bytes height_limit,
-            const std::function<bool()>& cancelled, const Deadline& deadline, std::int64_t evaluations) {
+namespace {
+
+Bytes PlaceWith(pack::PackOptions options, const sim::Workload& workload, sim::Schedule& schedule) {
   std::vector<pack::PackItem> items;
   for (const sim::Stay& stay : schedule.stays)
     items.push_back({stay.from.value, stay.to.value, workload.bytes[stay.storage]});
@@ -15,12 +16,7 @@ Bytes Place(const sim::Workload& workload, sim::Schedule& schedule, Bytes height
   for (const sim::StepId k : workspace.ids()) {
     if (workspace[k] > 0) items.push_back({k.value, k.Next().value, workspace[k]});
   }
-  pack::PackOptions options;
-  options.capacity = height_limit;
   options.alignment = workload.alignment;
-  options.cancelled = cancelled;
-  options.deadline = deadline;
-  if (evaluations > 0) options.evaluations = evaluations;
   const pack::Packing packing = pack::Pack(items, options);
   std::size_t next = 0;
   for (sim::Stay& stay : schedule.stays) stay.address = packing.offsets[next++];
@@ -29,6 +25,28 @@ Bytes Place(const sim::Workload& workload, sim::Schedule& schedule, Bytes height
     if (workspace[k] > 0) schedule.workspace_address[k] = packing.offsets[next++];
   }
   return packing.height;
+}
+
+}  // namespace
+
+Bytes Place(const sim::Workload& workload, sim::Schedule& schedule, Bytes height_limit,
+            const std::function<bool()>& cancelled, const Deadline& deadline, std::int64_t evaluations) {
+  pack::PackOptions options;
+  options.capacity = height_limit;
+  options.cancelled = cancelled;
+  options.deadline = deadline;
+  if (evaluations > 0) options.evaluations = evaluations;
+  return PlaceWith(std::move(options), workload, schedule);
+}
+
+Bytes PlaceQuickly(const sim::Workload& workload, sim::Schedule& schedule, Bytes height_limit,
+                   const std::function<bool()>& cancelled, const Deadline& deadline) {
+  pack::PackOptions options;
+  options.capacity = height_limit;
+  options.within_only = true;
+  options.cancelled = cancelled;
+  options.deadline = deadline;
+  return PlaceWith(std::move(options), workload, schedule);
 }
 
 }  // namespace ebbtide::plan

@@ -16,4 +16,8 @@ namespace ebbtide::plan {
 Bytes Place(const sim::Workload& workload, sim::Schedule& schedule, Bytes height_limit,
             const std::function<bool()>& cancelled = {}, const Deadline& deadline = {}, std::int64_t evaluations = 0);
 
+// The same, with so short a search that it can be asked of many schedules.
+Bytes PlaceQuickly(const sim::Workload& workload, sim::Schedule& schedule, Bytes height_limit,
+                   const std::function<bool()>& cancelled, const Deadline& deadline);
+
 }  // namespace ebbtide::plan

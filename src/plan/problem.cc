@@ -58,8 +58,9 @@ Problem MakeProblem(const sim::Workload& workload, const Link& link, const Limit
   for (const StorageId s : workload.storage_ids()) {
     const bool lasting = workload.recipe[s].empty();
     const double cost = lasting ? 1e12 : static_cast<double>(out.again[s] + 1);
-    out.value.push_back(
-        static_cast<float>(std::log2(cost / static_cast<double>(std::max<Bytes>(workload.bytes[s], 1)))));
+    const double size = std::log2(static_cast<double>(std::max<Bytes>(workload.bytes[s], 1)));
+    out.size.push_back(static_cast<float>(size));
+    out.value.push_back(static_cast<float>(std::log2(cost) - size));
   }
   IdVector<OpId, Bytes> change(ops + 1, 0);
   for (const StorageId s : workload.storage_ids()) {

@@ -35,6 +35,7 @@ struct Problem {
   IdVector<OpId, Nanos> clock;            // when it begins in the plain step; one more, for the end
   IdVector<StorageId, Nanos> again;       // time of the ops of its recipe; 0 where there is none
   IdVector<StorageId, float> value;       // log2 of the time per byte to make it again; large where that cannot be
+  IdVector<StorageId, float> size;        // log2 of its bytes; 0 where it has none
   IdVector<OpId, Bytes> needed;           // its needs, births and workspace, which must be there at once
   IdVector<OpId, Bytes> live;             // what lives while it runs when each storage goes with its last use
   IdVector<OpId, Bytes> before;           // what of that is there before it runs

@@ -83,7 +83,7 @@ std::string PlaceText(const estimate::Moment& moment, const TrainingGraph& graph
   return place;
 }
 
-MemoryTimeline EstimateTimeline(const jobs::EstimateResult& prediction) {
+MemoryTimeline EstimateTimeline(const jobs::EstimateResult& prediction, bool named) {
   const estimate::Estimate& estimate = prediction.estimate;
   const TrainingGraph& graph = *prediction.graph;
   MemoryTimeline timeline;
@@ -109,7 +109,7 @@ MemoryTimeline EstimateTimeline(const jobs::EstimateResult& prediction) {
                                     .end = timed.end,
                                     .bytes = (timed.request.bytes + kUnit - 1) / kUnit * kUnit,
                                     .category = CategoryOf(timed, timeline.events),
-                                    .name = names.Of(timed.request)});
+                                    .name = named ? names.Of(timed.request) : -1});
   }
   for (const estimate::Level& level : estimate.timeline.reserved) {
     timeline.reserved.push_back({level.at, level.reserved});

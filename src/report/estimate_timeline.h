@@ -8,7 +8,8 @@
 
 namespace ebbtide::report {
 
-MemoryTimeline EstimateTimeline(const jobs::EstimateResult& prediction);
+// `named`: allocations have names, each a text of its own.
+MemoryTimeline EstimateTimeline(const jobs::EstimateResult& prediction, bool named = true);
 
 // Where in the run a moment was, for people: "iteration 2, addmm of fc".
 std::string PlaceText(const estimate::Moment& moment, const TrainingGraph& graph);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 
 #include "base/file.h"
 #include "base/json_reader.h"
@@ -165,21 +166,18 @@ std::vector<TimelineSample> SampleTimeline(const MemoryTimeline& timeline, std::
                                     static_cast<double>(count));
   };
   std::size_t last_share = count;
+  Bytes most = 0;  // of the last sample
   Sweep(timeline, [&](std::int64_t at, const std::array<Bytes, kMemoryCategories>& bytes) {
-    TimelineSample sample{.at = at};
-    std::copy(bytes.begin(), bytes.end(), sample.by_category);
     const std::size_t of = std::min(share(at), count - 1);
-    if (closely.begin <= at && at < closely.end) {
-      samples.push_back(sample);
-      last_share = count;
-      return;
-    }
-    if (samples.empty() || of != last_share) {
-      samples.push_back(sample);
-    } else if (sample.allocated() > samples.back().allocated()) {
-      samples.back() = sample;
-    }
-    last_share = of;
+    const bool is_close = closely.begin <= at && at < closely.end;
+    const bool is_new = is_close || samples.empty() || of != last_share;
+    const Bytes allocated = std::accumulate(bytes.begin(), bytes.end(), Bytes{0});
+    last_share = is_close ? count : of;
+    if (!is_new && allocated <= most) return;
+    if (is_new) samples.emplace_back();
+    samples.back().at = at;
+    std::copy(bytes.begin(), bytes.end(), samples.back().by_category);
+    most = allocated;
   });
   std::size_t level = 0;
   for (TimelineSample& sample : samples) {

@@ -88,4 +88,11 @@ void Trim(const Workload& workload, const Link& link, Schedule& schedule) {
   DelayCopiesIn(workload, link, outcome, needs.first, schedule);
 }
 
+Schedule Trimmed(const Workload& workload, const Link& link, Schedule schedule) {
+  const Nanos time = Simulate(workload, schedule, link).time;
+  Schedule out = schedule;
+  Trim(workload, link, out);
+  return Simulate(workload, out, link).time <= time ? out : schedule;
+}
+
 }  // namespace ebbtide::sim

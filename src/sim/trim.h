@@ -11,4 +11,7 @@ namespace ebbtide::sim {
 // not delay the step that needs it or the copies behind it.
 void Trim(const Workload& workload, const Link& link, Schedule& schedule);
 
+// The schedule with stays as short as they can be for the same time.
+Schedule Trimmed(const Workload& workload, const Link& link, Schedule schedule);
+
 }  // namespace ebbtide::sim

@@ -186,6 +186,24 @@ RC_GTEST_PROP(PackingLaws, FirstFitTakesTheLowestPlace, ()) {
   std::copy_n(expected.begin(), given, offsets.begin());
   FirstFit(blocks, std::span(order).subspan(static_cast<std::size_t>(given)), offsets);
   RC_ASSERT(offsets == expected);
+  // With a limit it ends with the first that would reach above it.
+  const Bytes limit = *rc::gen::inRange(1, 40);
+  std::size_t fit = 0;
+  while (fit < order.size() && expected[fit] + blocks.all[fit].size <= limit) ++fit;
+  std::vector<Bytes> within(items.size(), kUnplaced);
+  RC_ASSERT(FirstFit(blocks, order, within, {}, limit) == fit);
+}
+
+RC_GTEST_PROP(PackingLaws, AShortSearchKeepsTheCapacityOrSaysSo, ()) {
+  std::vector<PackItem> items;
+  for (int i = 0, count = *rc::gen::inRange(1, 60); i < count; ++i) {
+    const std::int64_t from = *rc::gen::inRange(0, 30);
+    items.push_back({from, from + 1 + *rc::gen::inRange(0, 10), *rc::gen::inRange(1, 9)});
+  }
+  const Bytes capacity = LivePeak(items) + *rc::gen::inRange(-2, 10);
+  const Packing packing = Pack(items, {.capacity = capacity, .within_only = true});
+  RC_ASSERT(ValidatePacking(items, packing.offsets, packing.height).has_value());
+  RC_ASSERT(packing.height >= LivePeak(items));
 }
 
 TEST(PackCsv, ReadsAndWrites) {

@@ -3,8 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include "plan/fit_addresses.h"
 #include "plan/make_plan.h"
 #include "plan/plan.h"
+#include "sim/simulate.h"
 #include "tests/support/random_plans.h"
 #include "tests/support/random_step.h"
 
@@ -95,14 +97,59 @@ TEST(Swarm, BelowTheFloorNothingIsFound) {
   EXPECT_EQ(Swarm(task->problem, search).time, kInfeasible);
 }
 
+// What is left out because it would take too long would have taken too long.
+TEST(Evaluate, EndsEarlyOnlyWhereTheTimeIsAboveTheLimit) {
+  int feasible = 0;
+  std::mt19937_64 random(2);
+  for (std::uint64_t seed = 0; seed < 6; ++seed) {
+    const auto task = LargerTask(seed);
+    for (int i = 0; i < 30; ++i) {
+      const Preferences preferences = RandomPreferences(task->workload, random);
+      const Nanos time = Evaluate(task->problem, preferences);
+      if (time == kInfeasible) continue;
+      ++feasible;
+      EXPECT_EQ(Evaluate(task->problem, preferences, time), time);
+      EXPECT_EQ(Evaluate(task->problem, preferences, time / 2), kInfeasible);
+    }
+  }
+  EXPECT_GE(feasible, 60);
+}
+
+TEST(FitAddresses, KeepsTheBudgetAtAnyNumberOfThreads) {
+  int found = 0;
+  std::mt19937_64 random(3);
+  for (std::uint64_t seed = 0; seed < 8; ++seed) {
+    const auto task = LargerTask(seed);
+    std::vector<Preferences> preferences;
+    for (int i = 0; i < 3; ++i) preferences.push_back(RandomPreferences(task->workload, random));
+    SearchOptions search;
+    const auto one = FitAddresses(task->problem, preferences, 0, search);
+    search.threads = 4;
+    const auto four = FitAddresses(task->problem, preferences, 0, search);
+    ASSERT_EQ(one.has_value(), four.has_value());
+    if (!one) continue;
+    ++found;
+    EXPECT_EQ(one->time, four->time);
+    EXPECT_EQ(one->height, four->height);
+    EXPECT_EQ(one->schedule.steps, four->schedule.steps);
+    EXPECT_LE(one->height, task->problem.limits.budget);
+    EXPECT_EQ(sim::Simulate(task->workload, one->schedule, task->problem.link).time, one->time);
+    for (const sim::Stay& stay : one->schedule.stays) {
+      EXPECT_LE(stay.address + task->workload.bytes[stay.storage], one->height);
+    }
+  }
+  EXPECT_GE(found, 4);
+}
+
 TEST(EvaluateAll, DoesNotDependOnThreads) {
   const auto task = LargerTask(11);
   std::mt19937_64 random(1);
   std::vector<Preferences> preferences;
   for (int i = 0; i < 20; ++i) preferences.push_back(RandomPreferences(task->workload, random));
-  const auto times = EvaluateAll(task->problem, preferences, kInfeasible, 1);
-  EXPECT_EQ(EvaluateAll(task->problem, preferences, kInfeasible, 4), times);
-  EXPECT_EQ(EvaluateAll(task->problem, preferences, kInfeasible, 50), times);
+  const std::vector<Nanos> limits(preferences.size(), kInfeasible);
+  const auto times = EvaluateAll(task->problem, preferences, limits, 1);
+  EXPECT_EQ(EvaluateAll(task->problem, preferences, limits, 4), times);
+  EXPECT_EQ(EvaluateAll(task->problem, preferences, limits, 50), times);
 }
 
 }  // namespace

@@ -57,6 +57,14 @@ def test_one_rank_of_many():
     assert answer["peak_allocated_bytes"] < two["peak_allocated_bytes"]
 
 
+def test_one_rank_of_a_mesh_takes_what_it_takes_among_all():
+    all_ranks, _ = dryrun(["--gpus", 4], [*TORCHRUN, "--nproc-per-node", 4, PROGRAMS / "ranks.py", "mesh"])
+    alone, _ = dryrun(["--world-size", 4, "--ranks", "3"], [sys.executable, PROGRAMS / "ranks.py", "mesh"])
+    assert len(all_ranks["ranks"]) == 4 and alone["steps"] == 3 and alone["not_modelled"] == {}
+    for field in ("peak_reserved_bytes", "peak_allocated_bytes", "nccl_bytes"):
+        assert {rank[field] for rank in all_ranks["ranks"]} == {alone["ranks"][0][field]}, field
+
+
 def test_several_gpus_in_one_process():
     answer, _ = dryrun(["--gpus", 2], [sys.executable, PROGRAMS / "ranks.py", "devices"])
     assert sorted(rank["gpu"] for rank in answer["ranks"]) == [0, 1]

@@ -54,7 +54,10 @@ def test_a_pipeline_can_be_inspected_planned_and_fitted(config):
     (("--gpus", "4", "--pp", "2", "--fsdp"), "--pp: expected --ddp"),
     (("--gpus", "2", "--pp", "2", "--accumulate", "2"), "--microbatches"),
     (("--gpus", "2", "--ddp", "--chunks", "2"), "--chunks: expected --pp"),
-    (("--gpus", "2", "--cp", "2"), "--cp"),
+    (("--gpus", "2", "--cp", "2"), "expected --ddp, --fsdp or --zero"),
+    (("--gpus", "4", "--cp", "2", "--tp", "2", "--fsdp"), "--cp: beside --tp"),
+    (("--gpus", "6", "--cp", "6", "--fsdp"), "multiple of 12"),
+    (("--gpus", "2", "--cp", "2", "--fsdp", "--attention", "eager"), "scaled_dot_product_attention"),
 ])
 def test_what_cannot_be_is_refused_in_a_line(config, flags, said):
     assert_refused(run("estimate", config, *FLAGS, *flags), said)

@@ -64,6 +64,54 @@ def test_items_and_traces(tmp_path):
     assert native.replay(str(trace), gpu="t4").to_dict() == answer_of("replay", str(trace), "--gpu", "t4")
 
 
+def test_jobs_on_a_cluster(tmp_path):
+    (tmp_path / "jobs.csv").write_text("arrival,model,batch,work\n0,resnet18,32,100\n1,resnet18,32,100\n")
+    words = ["cluster", str(tmp_path / "jobs.csv"), "--nodes", "1x1xt4", "--policy", "ebbtide", "--policy", "fgd"]
+    result = native.cluster(str(tmp_path / "jobs.csv"), nodes="1x1xt4", policies=["ebbtide", "fgd"])
+    assert result.to_dict() == answer_of(*words)
+    assert "gantt" in result.page() and "fgd" in repr(result) and "makespan" in result._repr_html_()
+    with pytest.raises(ValueError, match="line 3"):
+        (tmp_path / "bad.csv").write_text("arrival,model,batch,work\n0,resnet18,32,100\n1,resnet,32,100\n")
+        native.cluster(str(tmp_path / "bad.csv"), nodes="1x1xt4")
+
+
+LLAMA = {"model_type": "llama", "hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 2,
+         "vocab_size": 1000, "max_position_embeddings": 512}
+
+
+@pytest.mark.parametrize(("options", "words"), [
+    ({"dtype": "bf16", "quantize": "nf4", "lora": 8, "lora_dropout": 0.1, "attention": "flash", "checkpoint": "every:2", "clip": True},
+     "--dtype bf16 --quantize nf4 --lora 8 --lora-dropout 0.1 --attention flash --checkpoint=every:2 --clip"),
+    ({"kernels": "liger", "loss": "fused", "checkpoint": "reentrant", "resize_vocab": 1200, "transformers": "4.48", "autocast": "bf16"},
+     "--kernels liger --loss fused --checkpoint=reentrant --resize-vocab 1200 --transformers 4.48 --autocast bf16"),
+    ({"gpus": 4, "fsdp": 2, "packing": True}, "--gpus 4 --fsdp --packing"),
+    ({"gpus": 4, "fsdp": "1"}, "--gpus 4 --fsdp=1"),
+    ({"gpus": 2, "zero": 2, "optimizer": "adamw"}, "--gpus 2 --zero 2 --optimizer adamw"),
+    ({"gpus": 4, "tp": 2, "ddp": True}, "--gpus 4 --tp 2 --ddp"),
+    ({"gpus": 2, "pp": 2, "microbatches": 4, "batch_size": 8}, "--gpus 2 --pp 2 --microbatches 4 --batch-size 8"),
+])
+def test_options_are_the_command_line_s_flags(options, words, tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps(LLAMA))
+    options = {"seq_len": 64, "batch_size": 2, **options}
+    rest = ["--seq-len", "64"] + ([] if "--batch-size" in words else ["--batch-size", "2"])
+    result = native.estimate(str(tmp_path / "config.json"), options=options)
+    assert result.to_dict() == answer_of("estimate", str(tmp_path / "config.json"), *rest, *words.split())
+    assert "<table" in result._repr_html_()
+
+
+@pytest.mark.parametrize(("options", "says"), [
+    ({"quantize": "nf5"}, "expected nf4, int8, gptq4 or fp8, found nf5; did you mean nf4"),
+    ({"fsdp": 3}, "expected 1 or 2, found 3"),
+    ({"checkpoint": "every:0"}, "expected every:N"),
+    ({"gpus": 0}, "from 1 on"),
+    ({"batchsize": 1}, "did you mean batch_size"),
+    ({"clip": "yes"}, "clip: found a value of type"),
+])
+def test_options_that_are_refused(options, says):
+    with pytest.raises(ValueError, match=says):
+        native.estimate("gpt2", options=options)
+
+
 def test_errors_have_classes(graph):
     step = native.Graph.read(str(graph))
     plan = native.plan(step, budget="80%").plan

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <tuple>
 
@@ -222,7 +223,7 @@ TEST(RankGraph, StagesDivideTheModel) {
 }
 
 // Of microbatches under way the first of two stages has one more than the second, and with three it has no more than
-// with two.
+// with two. The last stage keeps of each what it received (128 channels of 28 x 28) and what the model returned.
 TEST(RankGraph, AStageHoldsAsManyMicrobatchesAsAreBehindIt) {
   const TrainingGraph graph = Load("resnet18", 8, "sgd");
   const auto peak = [&](std::int64_t stages, std::int64_t stage, std::int64_t microbatches) {
@@ -231,7 +232,52 @@ TEST(RankGraph, AStageHoldsAsManyMicrobatchesAsAreBehindIt) {
   };
   EXPECT_GT(peak(2, 0, 2), peak(2, 0, 1));
   EXPECT_EQ(peak(2, 0, 4), peak(2, 0, 3));
-  EXPECT_EQ(peak(2, 1, 4), peak(2, 1, 3));
+  EXPECT_EQ(peak(2, 1, 4), peak(2, 1, 3) + 8 * (128 * 28 * 28 + 1000) * 4);
+}
+
+// The rank's part of the sequence is what the graph is of: attention alone has more. 4 ranks gather the keys and values
+// of all, in each direction once.
+TEST(RankGraph, RanksThatShareASequenceGatherKeysAndValues) {
+  model::ModelOptions options;
+  options.batch_size = 2;
+  options.optimizer = "adamw";
+  options.device = model::Device::kCuda;
+  options.seq_len = 128;
+  const TrainingGraph graph = *model::LoadModel("gpt2", options);
+  Layout layout = Of(DataParallel::kDdp, 4);
+  const TrainingGraph alone = *RankGraph(graph, layout);
+  layout.cp = 4;
+  const TrainingGraph rank = *RankGraph(graph, layout);
+  EXPECT_TRUE(Check(rank)) << Check(rank).error().message;
+  const auto gathers = [](const TrainingGraph& of) {
+    return std::ranges::count_if(of.ops, [](const Op& op) { return op.kind == "all_gather_into_tensor"; });
+  };
+  EXPECT_EQ(gathers(alone), 0);
+  EXPECT_EQ(gathers(rank), 2 * 12);  // layers
+  // Each gathers three parts of keys and values, and hands their gradients on four times, in float32.
+  const Bytes part = 2 * 2 * 128 * 768 * 4;
+  EXPECT_EQ(Moved(rank) - Moved(alone), 12 * (2 * 3 * part + 4 * part));
+  EXPECT_EQ(BytesOf(rank, StorageKind::kParameter), BytesOf(graph, StorageKind::kParameter));
+  EXPECT_THAT(RankGraph(Load("resnet18", 2), layout).error().message, HasSubstr("scaled_dot_product_attention"));
+}
+
+// One flat tensor of a unit has one gradient, which goes through frozen blocks.
+TEST(RankGraph, UnitsOfTheFirstFsdpBesideFrozenBlocksAreTrainedOrFrozenAsAWhole) {
+  TrainingGraph graph = Load("gpt2", 2);
+  const auto freeze = [&](std::string_view part) {
+    int count = 0;
+    for (Storage& storage : graph.storages) {
+      if (storage.kind != StorageKind::kGradient || storage.name.find(part) == std::string::npos) continue;
+      storage.kind = StorageKind::kTemporary;
+      storage.name.clear();
+      ++count;
+    }
+    return count;
+  };
+  EXPECT_EQ(freeze("wpe."), 1);
+  EXPECT_TRUE(RankGraph(graph, Of(DataParallel::kFsdp1, 2)));
+  EXPECT_EQ(freeze("h.0."), 12);
+  EXPECT_THAT(RankGraph(graph, Of(DataParallel::kFsdp1, 2)).error().message, HasSubstr("are frozen"));
 }
 
 TEST(Units, AreTheModulesOfLists) {

@@ -305,13 +305,14 @@ KINDS = {maker.__name__: maker for maker in (images, pictures, super_resolution,
 
 
 def make(kind, folder):
-    """Once: a folder that is there was made by an earlier call."""
+    """Once: a file beside the folder says that an earlier call made it. The repository may have the folder, without the data."""
     folder = pathlib.Path(folder)
-    if folder.exists():
+    made = folder.with_name(f".{folder.name}.{kind}")
+    if made.exists():
         return
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    folder.mkdir()
+    folder.mkdir(parents=True, exist_ok=True)
     KINDS[kind](folder)
+    made.touch()
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 
 from .. import interrupts
 from ..errors import CaptureError
+from . import saved_hooks
 from .eager import InPlace
 from .fakes import Fakes
 from .kernels import call, drawn_seed, is_dropout_state
@@ -111,7 +112,7 @@ def rules_for(mode):
     """The in-place rules, ready for a step that is traced with fakes of `mode`."""
     rules, recorder = InPlace(), Recorder()
     as_they_are = torch.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t)  # in the place of the user's hooks, if there are any
-    hooked = torch._C._autograd._top_saved_tensors_default_hooks(True) is not None
+    hooked = saved_hooks.top() is not None
     with torch.enable_grad(), as_they_are if hooked else contextlib.nullcontext(), mode, Tracing(recorder, Fakes(mode), KnownValues(recorder), rules):
         rules.calibrate()
     return rules

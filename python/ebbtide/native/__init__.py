@@ -17,6 +17,7 @@ from ._core import (
     SharedArranger,
     SharedPool,
     advise,
+    cluster,
     estimate,
     explain,
     fit,
@@ -39,6 +40,6 @@ def library_path() -> str:
 
 __all__ = [
     "AnyBatch", "Engine", "EstimateResult", "Gate", "Graph", "Held", "Plan", "PlanResult", "Pool", "Profile", "Profiler",
-    "Scope", "SharedArranger", "SharedPool", "advise", "estimate", "explain", "fit", "inspect", "library_path", "pack", "plan", "replay",
+    "Scope", "SharedArranger", "SharedPool", "advise", "cluster", "estimate", "explain", "fit", "inspect", "library_path", "pack", "plan", "replay",
     "scratch_by_op", "share", "simulate", "version", "without_scratch_rule",
 ]

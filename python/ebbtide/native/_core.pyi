@@ -469,6 +469,21 @@ class ExplainResult:
     def page(self) -> str:
         """An HTML page."""
 
+class ClusterResult:
+    def to_json(self) -> str:
+        """The text that the command prints with --json."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The object that the command prints with --json."""
+
+    def text(self, width: int = 100) -> str:
+        """The table that the command prints."""
+
+    def __repr__(self) -> str: ...
+
+    def page(self) -> str:
+        """An HTML page with a Gantt chart."""
+
 class PackResult:
     def to_json(self) -> str:
         """The text that the command prints with --json."""
@@ -559,6 +574,12 @@ def advise(model: _Model, *, gpu: str = "a100-40gb", options: dict[str, Any] = {
 
 def explain(file: str, *, device: int = -1, largest: int = 10) -> ExplainResult:
     """Why a training ran out of memory, from a snapshot or a log. Nothing in the file is executed."""
+
+def cluster(
+    trace: str, *, nodes: str, policies: Sequence[str] = [], name: str = "", fill: float | None = None, memory_error: float = 0.0,
+    progress: _Progress = None, seed: int = 0,
+) -> ClusterResult:
+    """A trace of jobs placed on a cluster's GPUs by each policy. `name`: of a file with several traces."""
 
 def pack(
     instance: str, *, capacity: int | str | None = None, alignment: int = 1, evaluations: int = 2500000,

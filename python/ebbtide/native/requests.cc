@@ -10,6 +10,8 @@
 
 #include "base/nearest.h"
 #include "base/units.h"
+#include "base/words.h"
+#include "model/option_words.h"
 #include "module.h"
 
 namespace ebbtide::core {
@@ -18,62 +20,102 @@ namespace {
 namespace nb = nanobind;
 using model::ModelOptions;
 
+using Texts = std::vector<std::string>;
+
 std::int64_t PositiveOf(nb::handle value) {
   const auto number = nb::cast<std::int64_t>(value);
   if (number < 1) Raise({fmt::format("{}: expected a number from 1 on", number)});
   return number;
 }
 
-DType AutocastOf(nb::handle value) {
-  const auto name = nb::cast<std::string>(value);
-  if (name == "bf16") return DType::kBFloat16;
-  if (name == "fp16") return DType::kFloat16;
-  Raise({fmt::format("autocast: expected bf16 or fp16, found {}", name)});
+std::string TextOf(nb::handle value) { return nb::cast<std::string>(value); }
+bool TruthOf(nb::handle value) { return nb::cast<bool>(value); }
+
+void CheckpointOf(nb::handle value, ModelOptions& options) {
+  if (const Status status = model::SetCheckpoint(TextOf(value), options); !status) Raise(status.error());
 }
 
-model::Device DeviceOf(nb::handle value) {
-  const auto name = nb::cast<std::string>(value);
-  if (name == "cpu") return model::Device::kCpu;
-  if (name == "cuda") return model::Device::kCuda;
-  Raise({fmt::format("device: expected cpu or cuda, found {}", name)});
+// Texts, or numbers where the words are: fsdp=2.
+template <class T, std::size_t N>
+T WordOf(const std::array<Word<T>, N>& words, nb::handle value) {
+  return ValueOr(ParseWord(words, nb::isinstance<nb::int_>(value) ? TextOf(nb::str(value)) : TextOf(value)));
 }
-
-using Texts = std::vector<std::string>;
 
 // The options by their names; with '-' for '_' and "--" before them they are the command line's.
 struct Option {
   const char* name;
   void (*set)(ModelOptions& options, nb::handle value);
 };
-constexpr std::array<Option, 14> kOptions = {{
-    {"batch_size", [](ModelOptions& options, nb::handle value) { options.batch_size = PositiveOf(value); }},
-    {"image_size", [](ModelOptions& options, nb::handle value) { options.image_size = PositiveOf(value); }},
-    {"seq_len", [](ModelOptions& options, nb::handle value) { options.seq_len = PositiveOf(value); }},
-    {"classes", [](ModelOptions& options, nb::handle value) { options.classes = PositiveOf(value); }},
-    {"widths",
-     [](ModelOptions& options, nb::handle value) { options.widths = nb::cast<std::vector<std::int64_t>>(value); }},
-    {"optimizer", [](ModelOptions& options, nb::handle value) { options.optimizer = nb::cast<std::string>(value); }},
-    {"device", [](ModelOptions& options, nb::handle value) { options.device = DeviceOf(value); }},
-    {"inference", [](ModelOptions& options, nb::handle value) { options.inference = nb::cast<bool>(value); }},
-    {"autocast", [](ModelOptions& options, nb::handle value) { options.autocast = AutocastOf(value); }},
-    {"freeze", [](ModelOptions& options, nb::handle value) { options.freeze = nb::cast<Texts>(value); }},
-    {"lora", [](ModelOptions& options, nb::handle value) { options.lora = PositiveOf(value); }},
-    {"lora_targets", [](ModelOptions& options, nb::handle value) { options.lora_targets = nb::cast<Texts>(value); }},
-    {"accumulate", [](ModelOptions& options, nb::handle value) { options.accumulate = PositiveOf(value); }},
-    {"checkpoint", [](ModelOptions& options, nb::handle value) { options.checkpoint = nb::cast<std::string>(value); }},
-}};
+#define EBB_SET(expression) [](ModelOptions& options, nb::handle value) { expression; }
+constexpr auto kOptions = std::to_array<Option>({
+    {"batch_size", EBB_SET(options.batch_size = PositiveOf(value))},
+    {"image_size", EBB_SET(options.image_size = PositiveOf(value))},
+    {"seq_len", EBB_SET(options.seq_len = PositiveOf(value))},
+    {"classes", EBB_SET(options.classes = PositiveOf(value))},
+    {"widths", EBB_SET(options.widths = nb::cast<std::vector<std::int64_t>>(value))},
+    {"optimizer", EBB_SET(options.optimizer = TextOf(value))},
+    {"device", EBB_SET(options.device = WordOf(model::kDeviceWords, value))},
+    {"inference", EBB_SET(options.inference = TruthOf(value))},
+    {"autocast", EBB_SET(options.autocast = WordOf(model::kAutocastWords, value))},
+    {"freeze", EBB_SET(options.freeze = nb::cast<Texts>(value))},
+    {"lora", EBB_SET(options.lora = PositiveOf(value))},
+    {"lora_targets", EBB_SET(options.lora_targets = nb::cast<Texts>(value))},
+    {"lora_dropout", EBB_SET(options.lora_dropout = nb::cast<double>(value))},
+    {"accumulate", EBB_SET(options.accumulate = PositiveOf(value))},
+    {"clip", EBB_SET(options.clip = TruthOf(value))},
+    {"checkpoint", EBB_SET(CheckpointOf(value, options))},
+    {"dtype", EBB_SET(options.dtype = WordOf(model::kDtypeWords, value))},
+    {"quantize", EBB_SET(options.quantize = WordOf(model::kQuantizeWords, value))},
+    {"kbit_prepare", EBB_SET(options.kbit_prepare = TruthOf(value))},
+    {"attention", EBB_SET(options.attention = WordOf(model::kAttentionWords, value))},
+    {"loss", EBB_SET(options.loss = WordOf(model::kLossWords, value))},
+    {"kernels", EBB_SET(options.kernels = WordOf(model::kKernelWords, value))},
+    {"packing", EBB_SET(options.packing = TruthOf(value))},
+    {"resize_vocab", EBB_SET(options.resize_vocab = PositiveOf(value))},
+    {"transformers", EBB_SET(options.transformers = ValueOr(model::ParseLibraryVersion(TextOf(value))))},
+});
+#undef EBB_SET
+
+// Those of ranks.
+struct LayoutOption {
+  const char* name;
+  void (*set)(parallel::Layout& layout, nb::handle value);
+};
+#define EBB_SET(expression) [](parallel::Layout& layout, nb::handle value) { expression; }
+constexpr auto kLayoutOptions = std::to_array<LayoutOption>({
+    {"gpus", EBB_SET(layout.gpus = PositiveOf(value))},
+    {"ddp", EBB_SET(if (TruthOf(value)) layout.data = parallel::DataParallel::kDdp)},
+    {"fsdp", EBB_SET(layout.data = WordOf(parallel::kFsdpWords, value))},
+    {"zero", EBB_SET(layout.data = WordOf(parallel::kZeroWords, value))},
+    {"tp", EBB_SET(layout.tp = PositiveOf(value))},
+    {"pp", EBB_SET(layout.pp = PositiveOf(value))},
+    {"microbatches", EBB_SET(layout.microbatches = PositiveOf(value))},
+    {"chunks", EBB_SET(layout.chunks = PositiveOf(value))},
+    {"cp", EBB_SET(layout.cp = PositiveOf(value))},
+});
+#undef EBB_SET
+
+[[noreturn]] void RaiseUnknown(const std::string& name) {
+  Texts names;
+  for (const Option& known : kOptions) names.emplace_back(known.name);
+  for (const LayoutOption& known : kLayoutOptions) names.emplace_back(known.name);
+  Raise({fmt::format("{}: expected {}{}", name, JoinWithOr(names), DidYouMean(name, names))});
+}
 
 void SetOption(jobs::ModelRequest& request, std::string name, nb::handle value) {
   const auto* const option = std::ranges::find(kOptions, name, &Option::name);
-  if (option == kOptions.end()) {
-    Texts names;
-    for (const Option& known : kOptions) names.emplace_back(known.name);
-    Raise({fmt::format("{}: expected {}{}", name, JoinWithOr(names), DidYouMean(name, names))});
-  }
+  const auto* const of_layout = std::ranges::find(kLayoutOptions, name, &LayoutOption::name);
   try {
-    option->set(request.options, value);
+    if (option != kOptions.end()) {
+      option->set(request.options, value);
+    } else if (of_layout != kLayoutOptions.end()) {
+      of_layout->set(request.layout, value);
+      return;
+    } else {
+      RaiseUnknown(name);
+    }
   } catch (const nb::cast_error&) {
-    Raise({fmt::format("{}: found a value of type {}", name, nb::cast<std::string>(nb::str(value.type())))});
+    Raise({fmt::format("{}: found a value of type {}", name, TextOf(nb::str(value.type())))});
   }
   std::ranges::replace(name, '_', '-');
   request.given.insert("--" + name);

@@ -10,6 +10,7 @@
 #include "module.h"
 #include "report/estimate_timeline.h"
 #include "report/json/advise.h"
+#include "report/json/cluster.h"
 #include "report/json/estimate.h"
 #include "report/json/explain.h"
 #include "report/json/fit.h"
@@ -20,12 +21,14 @@
 #include "report/json/replay.h"
 #include "report/json/share.h"
 #include "report/json/simulate.h"
+#include "report/page/cluster_page.h"
 #include "report/page/memory_page.h"
 #include "report/page/plan_page.h"
 #include "report/page/result_page.h"
 #include "report/page/share_page.h"
 #include "report/snapshot/estimate_snapshot.h"
 #include "report/text/advise.h"
+#include "report/text/cluster.h"
 #include "report/text/estimate.h"
 #include "report/text/explain.h"
 #include "report/text/fit.h"
@@ -123,6 +126,8 @@ void AddResults(nb::module_& module) {
                &report::AdviseJson);
   AddPlainPage(AddResult<jobs::ExplainResult>(module, "ExplainResult", &report::ExplainJson, &report::ExplainText),
                &report::ExplainJson);
+  AddResult<jobs::ClusterResult>(module, "ClusterResult", &report::ClusterJson, &report::ClusterText)
+      .def("page", &report::ClusterPage, "An HTML page with a Gantt chart.");
   AddPlainPage(AddResult<jobs::PackResult>(module, "PackResult", &report::PackJson, &report::PackText),
                &report::PackJson);
   AddPlainPage(AddResult<jobs::InspectResult>(module, "InspectResult", &report::InspectJson, &report::InspectText),

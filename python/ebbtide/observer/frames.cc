@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <mutex>
 #include <unordered_map>
 #include <vector>
@@ -70,27 +71,34 @@ const File& FileOf(void* code) {
   return files->emplace(code, std::move(file)).first->second;
 }
 
-std::string PythonFrame() {
+// Visits the calling thread's frames from the innermost one on, until `visit` returns false.
+template <class Visit>
+void ForEachFrame(Visit&& visit) {
   // A thread that Python does not know has no frames.
-  if (!Py_IsInitialized || !PyFrame_GetBack || !Py_IsInitialized() || !PyGILState_GetThisThreadState()) return {};
+  if (!Py_IsInitialized || !PyFrame_GetBack || !Py_IsInitialized() || !PyGILState_GetThisThreadState()) return;
   int state = PyGILState_Ensure();
-  std::string text;
   void* frame = PyEval_GetFrame();
   if (frame) Py_IncRef(frame);
   for (int i = 0; frame && i < kMostFrames; ++i) {
     void* code = PyFrame_GetCode(frame);
-    const File& file = FileOf(code);
+    const bool goes_on = visit(frame, code);
     Py_DecRef(code);
-    if (!file.is_inner) {
-      text = file.name + ":" + std::to_string(PyFrame_GetLineNumber(frame));
-      break;
-    }
+    if (!goes_on) break;
     void* back = PyFrame_GetBack(frame);
     Py_DecRef(frame);
     frame = back;
   }
   if (frame) Py_DecRef(frame);
   PyGILState_Release(state);
+}
+
+std::string PythonFrame() {
+  std::string text;
+  ForEachFrame([&](void* frame, void* code) {
+    const File& file = FileOf(code);
+    if (!file.is_inner) text = file.name + ":" + std::to_string(PyFrame_GetLineNumber(frame));
+    return file.is_inner;
+  });
   return text;
 }
 
@@ -129,6 +137,20 @@ std::string CurrentFrame(uint64_t thread, int64_t sequence) {
     Memory()[static_cast<size_t>(sequence) % kRemembered] = {thread, sequence, frame};
   }
   return frame;
+}
+
+bool IsInside(const char* function) {
+  bool found = false;
+  ForEachFrame([&](void*, void* code) {
+    if (void* name = PyObject_GetAttrString(code, "co_name")) {
+      const char* text = PyUnicode_AsUTF8AndSize(name, nullptr);
+      found = text && std::strcmp(text, function) == 0;
+      Py_DecRef(name);
+    }
+    PyErr_Clear();
+    return !found && FileOf(code).is_inner;
+  });
+  return found;
 }
 
 void EnterBackward(uint64_t thread, int64_t sequence) {

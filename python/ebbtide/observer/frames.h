@@ -15,6 +15,9 @@ void SetInnerFolders(const std::string& folders);
 // makes, which `thread` and `sequence` name; < 0: none.
 std::string CurrentFrame(uint64_t thread, int64_t sequence);
 
+// Whether the calling thread is inside of a function of that name, of those that the program's innermost frame called.
+bool IsInside(const char* function);
+
 // The calling thread runs a node that `thread` made with that number. Nodes may nest.
 void EnterBackward(uint64_t thread, int64_t sequence);
 void LeaveBackward();

@@ -143,12 +143,14 @@ enum class Assumed : uint8_t {
   kIntegers,
   kDraw,
   kZeros,
-  kSolved
+  kSolved,
+  kWithinBounds
 };
 std::string Describe(Assumed assumed);
 
 // The number of an assumption that an operator's results rest on.
 uint32_t OriginOf(Assumed assumed, const std::string& operator_name, const std::string& line);
+bool IsOrigin(uint32_t number, Assumed assumed);
 // Notes that something was decided by what nobody knows: `what` happened at `line`.
 void Record(Assumed assumed, const std::string& line, const std::string& what, const std::string& led_to);
 void RecordOrigin(uint32_t origin, const std::string& line, const std::string& what, const std::string& led_to);

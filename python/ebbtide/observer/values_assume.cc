@@ -141,6 +141,7 @@ std::string Describe(Assumed assumed) {
     case Assumed::kDraw: return "a draw of the same distribution, not the device's own";
     case Assumed::kZeros: return "zeros";
     case Assumed::kSolved: return "matrices well-conditioned (factorisations succeed)";
+    case Assumed::kWithinBounds: return "draws within their bounds";
   }
   return "";
 }
@@ -155,6 +156,12 @@ uint32_t OriginOf(Assumed assumed, const std::string& operator_name, const std::
     found->second = static_cast<uint32_t>(state.origins.size());
   }
   return found->second;
+}
+
+bool IsOrigin(uint32_t number, Assumed assumed) {
+  State& state = TheState();
+  std::lock_guard<std::mutex> lock(state.mutex);
+  return number > 0 && number <= state.origins.size() && state.origins[number - 1].assumed == assumed;
 }
 
 void Record(Assumed assumed, const std::string& line, const std::string& what, const std::string& led_to) {

@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "frames.h"
 #include "values_call.h"
 
 namespace ebbtide_observer {
@@ -57,6 +58,11 @@ std::string ReadName(const std::string& name) {
   return IsRead(name) ? "a copy to the host" : name;
 }
 
+// torch's truncated normal distribution draws again as long as a draw lies outside: with an assumed mask, for ever.
+bool AsksWhetherToDrawAgain(c10::ScalarType type, size_t bytes) {
+  return type == at::kBool && bytes == 1 && IsInside("_no_grad_trunc_normal_");
+}
+
 }  // namespace
 
 int OnRead(const void* address, size_t bytes, int known, uint32_t origin, void* out) {
@@ -82,6 +88,11 @@ int OnRead(const void* address, size_t bytes, int known, uint32_t origin, void* 
     return 0;
   }
   const c10::ScalarType type = inner && inner->type ? *inner->type : at::kByte;
+  if (out != nullptr && (!known || IsOrigin(origin, Assumed::kMasks)) && AsksWhetherToDrawAgain(type, bytes)) {
+    Fill<uint8_t>(out, bytes, 0);
+    Record(Assumed::kWithinBounds, Line(), "trunc_normal_", Shown(type, out, bytes));
+    return 1;
+  }
   if (known) {
     RecordOrigin(origin, Line(), what, Shown(type, out, bytes));
     return 1;

@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 
 import torch
 
-from ..errors import BudgetError
 from ..step.step import Step
 from .job import Job
 from .shared import Shared
@@ -117,8 +116,6 @@ class Service:
             self._state.wait_for(lambda: not self._busy)
         try:
             self.shared._join()
-        except BudgetError:
-            raise
         finally:
             with self._state:
                 self._arranging = False

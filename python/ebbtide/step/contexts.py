@@ -17,6 +17,7 @@ from torch.overrides import _get_current_function_mode_stack
 from torch.utils._device import DeviceContext
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
+from ..capture import saved_hooks
 from ..errors import CaptureError
 
 # torch._C's getters of what kernels are chosen by. Torch versions differ in which they have.
@@ -62,7 +63,7 @@ def _refuse(device: str) -> None:
                            "step; expected ebbtide.step(..., autocast=torch.bfloat16) and a call outside")
     if torch.is_anomaly_enabled() and torch.is_anomaly_check_nan_enabled():
         raise CaptureError("the step is called under torch.autograd.detect_anomaly, whose checks it cannot make; expected a call outside")
-    hooks = torch._C._autograd._top_saved_tensors_default_hooks(True)
+    hooks = saved_hooks.top()
     if hooks is not None and (device != "cpu" or any((getattr(hook, "__module__", None) or "").partition(".")[0] == "ebbtide" for hook in hooks)):
         raise CaptureError("the step is called where hooks pack what autograd saves (saved_tensors_hooks or save_on_cpu on a GPU, ebbtide.budget); "
                            "expected a call outside")

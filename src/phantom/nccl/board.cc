@@ -83,7 +83,7 @@ void Board::Waits(const std::vector<pid_t>& missing, const std::string& what) {
 
 void Board::WaitsNoMore() { Own()->waiting = 0; }
 
-std::vector<std::string> Board::WaitingInCircle(std::uint64_t& seen) const {
+Board::Circle Board::WaitingInCircle() const {
   std::vector<const Entry*> stuck;
   for (const Entry& entry : table_->entries)
     if (entry.pid != 0 && entry.waiting > 0 && IsAlive(entry.pid)) stuck.push_back(&entry);
@@ -100,13 +100,14 @@ std::vector<std::string> Board::WaitingInCircle(std::uint64_t& seen) const {
   }
   if (!is_stuck(getpid())) return {};
   std::sort(stuck.begin(), stuck.end(), [](const Entry* a, const Entry* b) { return a->rank < b->rank; });
-  std::vector<std::string> texts;
-  seen = stuck.size();
+  Circle circle;
+  circle.seen = stuck.size();
   for (const Entry* entry : stuck) {
-    seen = MixBits(MixBits(seen, static_cast<std::uint64_t>(entry->pid)), entry->progress);
-    texts.emplace_back(entry->what);
+    circle.seen = MixBits(MixBits(circle.seen, static_cast<std::uint64_t>(entry->pid)), entry->progress);
+    circle.pids.push_back(entry->pid);
+    circle.waits.emplace_back(entry->what);
   }
-  return texts;
+  return circle;
 }
 
 std::vector<pid_t> Board::Others() const {
@@ -138,6 +139,14 @@ std::string StatOf(const std::string& path) {
   return name_end ? name_end + 2 : "";
 }
 
+std::int64_t TicksIn(const std::string& path) {
+  const std::string stat = StatOf(path);
+  if (stat.empty()) return -1;
+  unsigned long user = 0, system = 0;  // fields 14 and 15; the state is field 3
+  if (std::sscanf(stat.c_str(), "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &system) != 2) return -1;
+  return static_cast<std::int64_t>(user + system);
+}
+
 }  // namespace
 
 bool IsAlive(pid_t pid) {
@@ -148,11 +157,9 @@ bool IsAlive(pid_t pid) {
 
 std::int64_t TicksOfMainThread(pid_t pid) {
   const std::string id = std::to_string(pid);
-  const std::string stat = StatOf("/proc/" + id + "/task/" + id + "/stat");
-  if (stat.empty()) return -1;
-  unsigned long user = 0, system = 0;  // fields 14 and 15; the state is field 3
-  if (std::sscanf(stat.c_str(), "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &system) != 2) return -1;
-  return static_cast<std::int64_t>(user + system);
+  return TicksIn("/proc/" + id + "/task/" + id + "/stat");
 }
+
+std::int64_t TicksOfProcess(pid_t pid) { return TicksIn("/proc/" + std::to_string(pid) + "/stat"); }
 
 }  // namespace ebbtide::phantom

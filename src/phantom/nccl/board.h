@@ -30,9 +30,14 @@ class Board {
   void Waits(const std::vector<pid_t>& missing, const std::string& what);
   void WaitsNoMore();
 
-  // Processes that wait for each other, this one among them, so that none can go on; else empty. `seen` is a
-  // fingerprint of them and of how far they have come.
-  std::vector<std::string> WaitingInCircle(std::uint64_t& seen) const;
+  // Processes that wait for each other, this one among them.
+  struct Circle {
+    std::vector<pid_t> pids;
+    std::vector<std::string> waits;  // what each waits in
+    std::uint64_t seen = 0;          // a fingerprint of them and of how far they have come
+  };
+  // Empty where some can go on.
+  Circle WaitingInCircle() const;
   // The processes on the board that live, but for this one.
   std::vector<pid_t> Others() const;
   bool IsWaiting(pid_t pid) const;
@@ -53,7 +58,8 @@ class Board {
 
 // Whether the process is there and no zombie.
 bool IsAlive(pid_t pid);
-// What its main thread has used of the processor, in ticks; -1: it is not there.
+// What its main thread, and all its threads, have used of the processor, in ticks; -1: it is not there.
 std::int64_t TicksOfMainThread(pid_t pid);
+std::int64_t TicksOfProcess(pid_t pid);
 
 }  // namespace ebbtide::phantom

@@ -1,5 +1,6 @@
 // Waiting for other ranks, with an end in every case: they come, they have ended, all wait for each other, or one that
 // is missing does nothing at all.
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <map>
@@ -12,9 +13,12 @@ namespace ebbtide::phantom {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-// How long processes stand still before they are taken to stand still for good: in a circle of waits, where another
-// thread might still come to the rescue; and of one that is outside of all collectives and uses no processor.
+// How long processes stand still before they are taken to stand still for good: in a circle of waits while no thread of
+// theirs computes; and of one that is outside of all collectives and uses no processor, or in a circle where threads
+// still compute, which might come to the rescue.
 constexpr std::chrono::seconds kCircle{5}, kIdle{60};
+// What a process uses of the processor in kCircle with nothing but watching: 0.1 s.
+constexpr std::int64_t kTicksOfWatching = 10;
 
 // Whether something is as it was for so long.
 template <class State>
@@ -28,11 +32,38 @@ class Unchanged {
     }
     return Clock::now() - since_ >= patience;
   }
-  void Reset() { begun_ = false; }
 
  private:
   State state_{};
   Clock::time_point since_{};
+  bool begun_ = false;
+};
+
+// Whether processes that wait in a circle will do so for ever.
+class Standstill {
+ public:
+  bool Of(const Board::Circle& circle) {
+    const bool is_new = circle.waits.empty() || !begun_ || circle.seen != seen_;
+    const Clock::time_point now = Clock::now();
+    if (is_new) since_ = now;
+    if (is_new || Computes(circle)) {
+      quiet_since_ = now;
+      for (const pid_t pid : circle.pids) ticks_[pid] = TicksOfProcess(pid);
+    }
+    begun_ = !circle.waits.empty();
+    seen_ = circle.seen;
+    return begun_ && (now - quiet_since_ >= kCircle || now - since_ >= kIdle);
+  }
+
+ private:
+  bool Computes(const Board::Circle& circle) {
+    return std::ranges::any_of(circle.pids,
+                               [&](pid_t pid) { return TicksOfProcess(pid) - ticks_[pid] > kTicksOfWatching; });
+  }
+
+  std::map<pid_t, std::int64_t> ticks_;  // when it was quiet last
+  std::uint64_t seen_ = 0;
+  Clock::time_point since_{}, quiet_since_{};
   bool begun_ = false;
 };
 
@@ -85,7 +116,7 @@ void WaitInMeeting(Meeting& meeting, int rank, const std::string& what,
   if (missing().empty()) return;
   Board& board = Board::OfThisRun();
   const std::string who = meeting.NameOfRank(rank) + " waits in " + what;
-  Unchanged<std::uint64_t> circle;
+  Standstill standstill;
   Unchanged<std::map<pid_t, std::int64_t>> idle;
   Clock::time_point next_look = Clock::now() + std::chrono::milliseconds(500);
   for (;;) {
@@ -105,12 +136,10 @@ void WaitInMeeting(Meeting& meeting, int rank, const std::string& what,
     board.Waits(pids, who);
     if (Clock::now() >= next_look) {
       next_look = Clock::now() + std::chrono::milliseconds(500);
-      std::uint64_t seen = 0;
-      const std::vector<std::string> stuck = board.WaitingInCircle(seen);
-      if (stuck.empty()) circle.Reset();
-      if (!stuck.empty() && circle.For(seen, kCircle)) {
+      const Board::Circle circle = board.WaitingInCircle();
+      if (standstill.Of(circle)) {
         std::string text = "ranks wait for each other, and none can go on: ";
-        for (std::size_t i = 0; i < stuck.size(); ++i) text += (i > 0 ? "; " : "") + stuck[i];
+        for (std::size_t i = 0; i < circle.waits.size(); ++i) text += (i > 0 ? "; " : "") + circle.waits[i];
         meeting.Fault(text);
         EndWithFault(text);
       }

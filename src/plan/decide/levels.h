@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <limits>
 #include <vector>
 
 #include "base/units.h"
@@ -84,8 +85,10 @@ class Levels {
   void AddSome(std::size_t block, std::size_t from, std::size_t to, Bytes bytes) {
     const Bytes room = budget_ - added_[block];
     const bool is_low = most_[block] + std::max<Bytes>(bytes, 0) <= room;  // nothing is above, before and after
+    Bytes before = std::numeric_limits<Bytes>::min();                      // the largest of those that change
     for (std::size_t i = from; i < to; ++i) {
       const Bytes old = level_[i];
+      before = std::max(before, old);
       level_[i] = old + bytes;
       if (is_low) continue;
       const Bytes change = std::max<Bytes>(old + bytes - room, 0) - std::max<Bytes>(old - room, 0);
@@ -93,6 +96,11 @@ class Levels {
       excess_ += change;
       weighted_ += static_cast<double>(change) * static_cast<double>(weight_[i]);
     }
+    if (before + bytes >= most_[block]) {
+      most_[block] = before + bytes;
+      return;
+    }
+    if (before < most_[block]) return;  // the largest is another
     const auto first = level_.begin() + static_cast<std::ptrdiff_t>(block * kBlock);
     const auto last = level_.begin() + static_cast<std::ptrdiff_t>(std::min(level_.size(), (block + 1) * kBlock));
     most_[block] = *std::max_element(first, last);

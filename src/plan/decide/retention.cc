@@ -9,6 +9,7 @@ namespace ebbtide::plan {
 namespace {
 
 constexpr Bytes kNothing = -(Bytes{1} << 50);  // of the last stage, while nothing runs in it
+constexpr std::size_t kShortList = 16;         // events of a storage up to which looking at all is quicker than halving
 
 std::size_t StageIndex(Moment moment) { return Retention::StageOf(moment).index(); }
 
@@ -198,7 +199,11 @@ void Retention::RemoveAt(Moment moment) {
 
 std::size_t Retention::Find(StorageId s, Moment moment) const {
   const std::vector<Event>& list = events_[s];
-  return static_cast<std::size_t>(std::ranges::lower_bound(list, moment, {}, &Event::at) - list.begin());
+  if (list.size() > kShortList)
+    return static_cast<std::size_t>(std::ranges::lower_bound(list, moment, {}, &Event::at) - list.begin());
+  std::size_t earlier = 0;
+  for (const Event& event : list) earlier += event.at < moment ? 1 : 0;
+  return earlier;
 }
 
 void Retention::InsertTake(StorageId s, Moment at, RunId run) {

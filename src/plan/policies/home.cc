@@ -11,11 +11,15 @@
 namespace ebbtide::plan {
 namespace {
 
-// Rollouts of large graphs take longer: as many as make a search of a few seconds.
-std::int64_t DefaultEvaluations(const sim::Workload& workload) {
-  const auto ops = static_cast<std::int64_t>(std::max<std::size_t>(workload.ops(), 1));
-  return std::clamp<std::int64_t>(2'500'000 / ops, 32, 6000);
+// Rollouts of large graphs take longer: as many as make a search of a second or two. Where nothing is copied, decisions
+// are the better of the two, and rollouts only begin.
+std::int64_t DefaultEvaluations(const Problem& problem) {
+  const auto ops = static_cast<std::int64_t>(std::max<std::size_t>(problem.workload->ops(), 1));
+  return problem.limits.may_swap ? std::clamp<std::int64_t>(1'500'000 / ops, 32, 6000)
+                                 : std::clamp<std::int64_t>(625'000 / ops, 8, 1500);
 }
+
+constexpr std::int64_t kShareWithCopies = 48, kMoreWhereItPays = 4;
 
 // The fastest of what was found.
 class Best {
@@ -48,14 +52,19 @@ PolicyResult RunHome(const PolicyInput& input) {
   SearchOptions options = input.search;
   std::int64_t changes =
       options.evaluations > 0 ? kChangesPerRollout * options.evaluations : DefaultChanges(*problem.workload);
-  if (options.evaluations == 0) options.evaluations = DefaultEvaluations(*problem.workload);
-  // Where nothing is copied, decisions are the better of the two.
-  if (!problem.limits.may_swap) options.evaluations = std::max<std::int64_t>(options.evaluations / 4, 1);
+  if (options.evaluations == 0) {
+    options.evaluations = DefaultEvaluations(problem);
+  } else if (!problem.limits.may_swap) {
+    options.evaluations = std::max<std::int64_t>(options.evaluations / 4, 1);
+  }
   // It was searched before, for a budget hardly larger.
   if (!options.start.empty()) options.evaluations /= 4, changes /= 4;
-  const SearchResult found = Swarm(problem, options);
-  PolicyResult out{
-      .schedule = {}, .stopped_early = found.stopped_early, .evaluations = found.evaluations, .preferences = {}};
+  SearchResult found = Swarm(problem, options);
+  PolicyResult out{.schedule = {},
+                   .stopped_early = found.stopped_early,
+                   .evaluations = found.evaluations,
+                   .preferences = {},
+                   .close = {}};
   Best best(problem);
   if (found.time != kInfeasible) {
     Rollout rollout(problem, found.best, /*record=*/true);
@@ -72,14 +81,18 @@ PolicyResult RunHome(const PolicyInput& input) {
     }
     best.Offer(rule(input).schedule);
   }
-  if (problem.limits.may_recompute && IsShort(problem) && !IsLate(problem) && !(options.stop && options.stop())) {
+  // Beside copies a few changes are tried; in a large graph they take less time than to load a schedule for them.
+  const bool is_worth_it = !best.schedule || !problem.limits.may_swap || problem.workload->ops() <= kLargeGraph;
+  if (problem.limits.may_recompute && is_worth_it && IsShort(problem) && !IsLate(problem) &&
+      !(options.stop && options.stop())) {
     DecideOptions decide{.changes = changes,
                          .seed = options.seed,
                          .threads = options.threads,
                          .start = options.schedules,
                          .progress = {},
                          .stop = options.stop};
-    if (problem.limits.may_swap) decide.changes /= 12;  // copies stay as they are: there is less to decide
+    // Copies stay as they are: there is less to decide, and where a few changes gain nothing, nor do many.
+    if (problem.limits.may_swap) decide.changes /= kShareWithCopies;
     if (best.schedule) decide.start.insert(decide.start.begin(), *best.schedule);
     if (!best.schedule && !problem.limits.may_swap) {
       const Units units = FindUnits(problem);
@@ -92,9 +105,16 @@ PolicyResult RunHome(const PolicyInput& input) {
     }
     DecideResult decided = Decide(problem, decide);
     out.evaluations += decided.changes;
-    best.Offer(std::move(decided.schedule));
+    if (best.Offer(std::move(decided.schedule)) && problem.limits.may_swap && !IsLate(problem)) {
+      decide.changes *= kMoreWhereItPays;
+      decide.start.insert(decide.start.begin(), *best.schedule);
+      decided = Decide(problem, decide);
+      out.evaluations += decided.changes;
+      best.Offer(std::move(decided.schedule));
+    }
   }
   out.schedule = std::move(best.schedule);
+  out.close = std::move(found.close);
   return out;
 }
 

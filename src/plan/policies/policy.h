@@ -22,6 +22,7 @@ struct PolicyResult {
   bool stopped_early = false;             // it might have found better with more time
   std::int64_t evaluations = 0;
   std::optional<Preferences> preferences;  // that led to the schedule, where preferences did
+  std::vector<Preferences> close;          // whose schedules are nearly as fast
 };
 
 // Of a policy that does not search.

@@ -41,7 +41,8 @@ bool Driver::Run() {
     if (!Require(next_op_) || !RunOnce(next_op_, false)) return false;
     Release(next_op_);
     AfterOp(next_op_);
-    if (machine_.now() > time_limit_ || machine_.host_peak() > problem_.limits.host) return false;
+    const Nanos to_come = problem_.clock.back() - problem_.clock[next_op_.Next()] + owed_;
+    if (machine_.now() > time_limit_ - to_come || machine_.host_peak() > problem_.limits.host) return false;
   }
   return true;
 }

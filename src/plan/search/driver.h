@@ -24,7 +24,7 @@ class Driver {
   bool Run();
   // Run() goes on behind the deadline: this is the answer, and not one of many trials.
   void FinishEvenLate() { finishes_even_late_ = true; }
-  // Stops as soon as the clock passes `limit`: Run() then gives false.
+  // Stops as soon as it is clear that the step takes longer than `limit`: Run() then gives false.
   void StopAfter(Nanos limit) { time_limit_ = limit; }
 
   Nanos time() const { return machine_.finish(); }
@@ -68,6 +68,7 @@ class Driver {
   const sim::Workload& workload_;
   sim::Machine machine_;
   OpId next_op_{0};  // the graph's op that is about to run
+  Nanos owed_ = 0;   // time that certainly goes into making things again; a derived class may know
 
  private:
   struct Frame {

@@ -11,12 +11,12 @@ Nanos Evaluate(const Problem& problem, const Preferences& preferences, Nanos lim
   return rollout.Run() ? rollout.time() : kInfeasible;
 }
 
-std::vector<Nanos> EvaluateAll(const Problem& problem, std::span<const Preferences> preferences, Nanos limit,
-                               int threads, const std::function<bool()>& stop) {
+std::vector<Nanos> EvaluateAll(const Problem& problem, std::span<const Preferences> preferences,
+                               std::span<const Nanos> limits, int threads, const std::function<bool()>& stop) {
   std::vector<Nanos> times(preferences.size(), kInfeasible);
   ForEachIndex(preferences.size(), threads, [&](std::size_t i) {
     if (i > 0 && (IsLate(problem) || (stop && stop()))) return;
-    times[i] = Evaluate(problem, preferences[i], limit);
+    times[i] = Evaluate(problem, preferences[i], limits[i]);
   });
   return times;
 }

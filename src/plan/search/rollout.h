@@ -83,10 +83,11 @@ class Rollout : public Driver {
   std::size_t first_leaving_ = 0;
   std::vector<Victim> victims_;             // chosen, not yet given up; the first to go is last
   std::size_t victims_from_ = 0;            // steps run when they were chosen
-  std::vector<Away> away_;                  // on the host only; a heap, soonest needed first
+  std::vector<Away> away_;                  // a heap, soonest needed first; some are back, or have left anew, since
   Forecast forecast_;                       // kept up where copies may come back
   IdVector<StorageId, OpId> missing_from_;  // the op from which the forecast counts its return; none: it does not
   Chains gone_;                             // what making again would take
+  IdVector<OpId, std::uint16_t> owing_;     // of what it makes, how many are gone and needed by an op to come
 };
 
 }  // namespace ebbtide::plan

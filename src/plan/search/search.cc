@@ -2,6 +2,7 @@
 #include "plan/search/search.h"
 
 #include <algorithm>
+#include <deque>
 
 #include "plan/search/position.h"
 
@@ -10,6 +11,8 @@ namespace {
 
 // Of distance and staleness: what simple rules begin with.
 constexpr std::pair<float, float> kPowers[] = {{0, 0}, {0.5f, 0}, {1, 0}, {2, 0}, {0, 1}, {0, 1.5f}, {1, 0.5f}, {1, 1}};
+
+constexpr std::size_t kMostClose = 12;
 
 struct Particle {
   Position at, velocity, best;
@@ -33,6 +36,7 @@ class Search {
     Begin();
     while (result_.evaluations < swarm_until && !Stopped()) Fly();
     while (result_.evaluations < options_.evaluations && !Stopped()) Improve();
+    ListClose();
     return std::move(result_);
   }
 
@@ -113,6 +117,7 @@ class Search {
   void Fly() {
     ++round_;
     std::vector<Position> positions;
+    std::vector<Nanos> limits;  // a particle takes notice of what beats its own best
     for (std::size_t i = 0; i < particles_.size(); ++i) {
       Random random = Stream(i);
       Particle& particle = particles_[i];
@@ -137,13 +142,29 @@ class Search {
           pull(particle.at.batch, particle.velocity.batch, particle.best.batch, near.batch, best_.batch);
       particle.at = Mutate(particle.at, random);
       positions.push_back(particle.at);
+      limits.push_back(particle.time);
     }
-    const std::vector<Nanos> times = EvaluateBatch(positions, kInfeasible);
+    const std::vector<Nanos> times = EvaluateBatch(positions, limits);
     for (std::size_t i = 0; i < particles_.size(); ++i) {
       if (times[i] >= particles_[i].time) continue;
       particles_[i].time = times[i];
       particles_[i].best = positions[i];
     }
+  }
+
+  // What the best took the place of, and what each particle found for itself.
+  void ListClose() {
+    std::vector<const Position*> close;
+    for (std::size_t i = beaten_.size(); i-- > 0 && close.size() < kMostClose / 2;) close.push_back(&beaten_[i]);
+    std::vector<const Particle*> particles;
+    for (const Particle& particle : particles_) {
+      if (particle.time != kInfeasible) particles.push_back(&particle);
+    }
+    std::ranges::stable_sort(particles, {}, &Particle::time);
+    for (const Particle* particle : particles) {
+      if (close.size() < kMostClose) close.push_back(&particle->best);
+    }
+    for (const Position* position : close) result_.close.push_back(Decode(*position, candidates_, *problem_.workload));
   }
 
   const Particle& BestNear(std::size_t i) const {
@@ -167,12 +188,19 @@ class Search {
   }
 
   std::vector<Nanos> EvaluateBatch(const std::vector<Position>& positions, Nanos limit) {
+    return EvaluateBatch(positions, std::vector<Nanos>(positions.size(), limit));
+  }
+  std::vector<Nanos> EvaluateBatch(const std::vector<Position>& positions, const std::vector<Nanos>& limits) {
     std::vector<Preferences> decoded;
     for (const Position& position : positions) decoded.push_back(Decode(position, candidates_, *problem_.workload));
-    std::vector<Nanos> times = EvaluateAll(problem_, decoded, limit, options_.threads, options_.stop);
+    std::vector<Nanos> times = EvaluateAll(problem_, decoded, limits, options_.threads, options_.stop);
     result_.evaluations += static_cast<std::int64_t>(positions.size());
     for (std::size_t i = 0; i < positions.size(); ++i) {
       if (times[i] > best_time_ || times[i] == kInfeasible) continue;
+      if (times[i] < best_time_ && best_time_ != kInfeasible) {
+        beaten_.push_back(std::move(best_));
+        if (beaten_.size() > kMostClose) beaten_.pop_front();
+      }
       best_time_ = result_.time = times[i];
       best_ = positions[i];
       result_.best = decoded[i];
@@ -190,6 +218,7 @@ class Search {
   std::vector<std::pair<Nanos, Position>> seeds_;
   std::vector<Particle> particles_;
   Position best_;
+  std::deque<Position> beaten_;  // the last that were the best for a while
   Nanos best_time_ = kInfeasible;
 };
 

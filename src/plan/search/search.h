@@ -27,7 +27,8 @@ struct SearchOptions {
 
 struct SearchResult {
   Preferences best;
-  Nanos time = kInfeasible;  // kInfeasible: no feasible schedule was found
+  std::vector<Preferences> close;  // others that are nearly as good, of which the best comes first
+  Nanos time = kInfeasible;        // kInfeasible: no feasible schedule was found
   std::int64_t evaluations = 0;
   std::size_t candidates = 0, considered = 0;
   bool stopped_early = false;

@@ -110,7 +110,7 @@ Json EstimateJson(const jobs::EstimateResult& prediction) {
   result["segments"] = estimate.device_allocations;
   result["largest_at_peak"] = TensorsJson(prediction.largest_at_peak);
   Json allocated = Json::array(), reserved = Json::array();
-  for (const TimelineSample& sample : SampleTimeline(EstimateTimeline(prediction), kSamples)) {
+  for (const TimelineSample& sample : SampleTimeline(EstimateTimeline(prediction, /*named=*/false), kSamples)) {
     allocated.push_back(sample.allocated());
     reserved.push_back(sample.reserved);
   }

@@ -206,7 +206,7 @@ std::string MarkLine(const MemoryTimeline& timeline, std::size_t width, const Te
 }
 
 std::string OverTime(const jobs::EstimateResult& prediction, const Terminal& terminal) {
-  const MemoryTimeline timeline = EstimateTimeline(prediction);
+  const MemoryTimeline timeline = EstimateTimeline(prediction, /*named=*/false);
   const std::string top = FormatBytes(timeline.peak_allocated);
   const std::size_t width = static_cast<std::size_t>(std::max(10, terminal.width - Columns(top) - 1));
   std::vector<std::int64_t> values;

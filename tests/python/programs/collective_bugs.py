@@ -1,9 +1,11 @@
 """Two ranks that disagree about their collectives: collective_bugs.py NAME, one bug each. The last words of each rank are
-what it does wrong."""
+what it does wrong. `late` alone is right: each rank's first thread computes for long before it comes to where the other's second thread waits."""
 
 import os
 import signal
 import sys
+import threading
+import time
 
 import torch
 import torch.distributed as dist
@@ -25,6 +27,25 @@ def scatter_sum(count):
 def order(first, second):
     first()
     second()
+
+
+def late(first, second):
+    """A collective of `second` while another thread waits in one of `first`, after 8 s of the processor."""
+    device = torch.cuda.current_device()
+
+    def early():
+        torch.cuda.set_device(device)
+        with torch.cuda.stream(torch.cuda.Stream()):
+            dist.all_reduce(t(), group=first)
+
+    thread = threading.Thread(target=early)
+    thread.start()
+    end = time.process_time() + 8
+    while time.process_time() < end:
+        pass
+    dist.all_reduce(t(), group=second)
+    torch.cuda.synchronize()
+    thread.join()
 
 
 def ends(how):
@@ -72,6 +93,8 @@ BUGS = {
     "all-to-all-size": (lambda g: dist.all_to_all_single(t(4), t(4)), lambda g: dist.all_to_all_single(t(8), t(8))),
 }
 
+RIGHT = {"late": (lambda g: late(None, g), lambda g: late(g, None))}
+
 
 def main(rank, name):
     torch.cuda.set_device(rank)
@@ -80,7 +103,7 @@ def main(rank, name):
     dist.all_reduce(t())
     dist.all_reduce(t(), group=group)
     torch.cuda.synchronize()
-    BUGS[name][rank](group)
+    (BUGS | RIGHT)[name][rank](group)
     torch.cuda.synchronize()
     dist.destroy_process_group()
 

@@ -1,4 +1,4 @@
-"""Training on several GPUs, three steps: ranks.py ddp | fsdp | values | devices."""
+"""Training on several GPUs, three steps: ranks.py ddp | fsdp | mesh | values | devices."""
 
 import os
 import sys
@@ -33,6 +33,26 @@ def fsdp():
         fully_shard(layer)
     fully_shard(model)
     model.to_empty(device="cuda")
+    train(model, "cuda")
+
+
+def mesh():
+    """Matrices over two ranks, shards over the others: groups of parts of the ranks, by torch and by hand."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+    axes = init_device_mesh("cuda", (dist.get_world_size() // 2, 2), mesh_dim_names=("dp", "tp"))
+    model = nn.Sequential(*[nn.Sequential(nn.Linear(512, 2048), nn.GELU(), nn.Linear(2048, 512)) for _ in range(2)]).cuda()
+    for block in model:
+        parallelize_module(block, axes["tp"], {"0": ColwiseParallel(), "2": RowwiseParallel()})
+        fully_shard(block, mesh=axes["dp"])
+    pairs = [[first, first + 1] for first in range(0, dist.get_world_size(), 2)]
+    pair = dist.split_group(split_ranks=pairs)
+    assert dist.get_process_group_ranks(pair) == next(ranks for ranks in pairs if dist.get_rank() in ranks)
+    total = torch.ones(1, device="cuda")
+    dist.all_reduce(total, group=pair)
+    assert total.item() == 2
     train(model, "cuda")
 
 
@@ -75,5 +95,5 @@ if sys.argv[1] == "devices":
 else:
     torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     dist.init_process_group("nccl")
-    {"ddp": ddp, "fsdp": fsdp, "values": values}[sys.argv[1]]()
+    {"ddp": ddp, "fsdp": fsdp, "mesh": mesh, "values": values}[sys.argv[1]]()
     dist.destroy_process_group()

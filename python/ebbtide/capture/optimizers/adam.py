@@ -6,7 +6,7 @@ OPTIMIZERS = (torch.optim.Adam, torch.optim.AdamW)
 
 
 def structure(group):
-    return group["weight_decay"] != 0, group["decoupled_weight_decay"], group["amsgrad"], group["maximize"]
+    return group["weight_decay"] != 0, group.get("decoupled_weight_decay", False), group["amsgrad"], group["maximize"]
 
 
 def states(group, _parameter):
@@ -34,7 +34,7 @@ def one(aten, group, parameter, gradient, state, s):
     if group["maximize"]:
         gradient = aten.neg.default(gradient)
     if group["weight_decay"] != 0:
-        if group["decoupled_weight_decay"]:
+        if group.get("decoupled_weight_decay", False):
             aten.mul_.Tensor(parameter, s.kept)
         else:
             gradient = aten.add.Tensor(gradient, parameter, alpha=s.weight_decay)
@@ -55,7 +55,7 @@ def many(aten, group, parameters, gradients, states, s):
     if group["maximize"]:
         gradients = aten._foreach_neg.default(gradients)
     if group["weight_decay"] != 0:
-        if group["decoupled_weight_decay"]:
+        if group.get("decoupled_weight_decay", False):
             aten._foreach_mul_.Scalar(parameters, s.kept)
         elif group["maximize"]:  # the negated gradients are ours to change
             aten._foreach_add_.List(gradients, parameters, alpha=s.weight_decay)

@@ -86,7 +86,7 @@ class Update:
         `declare_state(fake, name, real or None, value)` makes a state tensor known."""
         aten = Calls(recorder, tracing)
         self._check_foreign(parameters)
-        for number, group in enumerate(self._optimizer.param_groups):
+        for number, group in enumerate(self._groups()):
             members = []
             for parameter in group["params"]:
                 if id(parameter) not in parameters:
@@ -134,7 +134,7 @@ class Update:
         """The graph's scalars, in its order, for the step that comes next: the hyper-parameters as they are now, and
         `steps[g]` (default: the state's own count) steps of group g already taken."""
         values = []
-        for number, group in enumerate(self._optimizer.param_groups):
+        for number, group in enumerate(self._groups()):
             for cohort in self._cohorts[number]:
                 taken = steps[number] if steps is not None else self._taken(cohort[0]) if cohort else 0
                 values += [float(v) for v in self._description.scalars(group, taken + 1).values()]
@@ -156,10 +156,17 @@ class Update:
                 return False
         return True
 
+    def _groups(self):
+        """As torch has them since 2.7. Before, the class alone says that weight decay is decoupled from the gradient."""
+        groups = self._optimizer.param_groups
+        if not isinstance(self._optimizer, torch.optim.AdamW):
+            return groups
+        return [group if "decoupled_weight_decay" in group else group | {"decoupled_weight_decay": True} for group in groups]
+
     def _structures(self):
         """All that decides which ops there are, and that torch's own step is what runs. Numbers count by their types."""
         optimizer, groups = self._optimizer, []
-        for group in optimizer.param_groups:
+        for group in self._groups():
             known = {name: (value if type(value) in (bool, str, type(None)) else type(value)) for name, value in group.items() if name in optimizer.defaults}
             groups.append((known, self._description.structure(group), [id(p) for p in group["params"]]))
         return groups, _added_to(optimizer)

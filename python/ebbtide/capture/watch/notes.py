@@ -16,6 +16,8 @@ from typing import Any, NamedTuple
 
 import torch
 
+from .. import saved_hooks
+
 MISSING: Any = type("Missing", (), {"__repr__": lambda _: "nothing"})()
 NUMBERS = (int, float, complex, bool)
 ATOMS = frozenset({*NUMBERS, str, bytes, type(None), type(...), type(NotImplemented), range, slice, torch.dtype, torch.device,
@@ -300,7 +302,7 @@ class SavedTensorsHooks(Note):
     """What packs and unpacks the tensors that autograd saves here and now."""
 
     def now(self) -> dict[Any, Any]:
-        return {"hooks": torch._C._autograd._top_saved_tensors_default_hooks(True)}
+        return {"hooks": saved_hooks.top()}
 
     def path_of(self, key: Any) -> str:
         return self.path

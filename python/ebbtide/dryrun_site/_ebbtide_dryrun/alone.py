@@ -17,17 +17,35 @@ def attach(torch, c10d, notes):
         yield store, number, count
 
     def init_process_group(*arguments, **keywords):
-        keywords.pop("device_id", None)  # communicators would be split, and nobody knows who else would be in a part
-        return original(*arguments, **keywords)
+        # With a device, communicators of parts would be split off, and NCCL is not told who else is in a part.
+        keywords.pop("device_id", None)
+        original(*arguments, **keywords)
+        if getattr(c10d._get_default_group(), "bound_device_id", None) is not None:  # torch 2.15 finds one by itself
+            c10d._get_default_group().bound_device_id = None
 
     c10d.rendezvous = rendezvous
     c10d.init_process_group = torch.distributed.init_process_group = init_process_group
+    if hasattr(c10d, "split_group"):
+        c10d.split_group = torch.distributed.split_group = _make_split_group(torch.distributed)
     for name in ("TCPStore", "FileStore"):
         if hasattr(torch.distributed, name):
             setattr(torch.distributed, name, lambda *arguments, **keywords: store)
     if hasattr(c10d, "ProcessGroupGloo"):
         _replace_gloo(torch, c10d)
     _replace_objects(torch.distributed, c10d, notes)
+
+
+def _make_split_group(distributed):
+    def split_group(parent_pg=None, split_ranks=None, timeout=None, pg_options=None, group_desc=None, backend=None):
+        """The part that this rank is in, as a group of its own."""
+        parent = parent_pg or distributed.group.WORLD
+        mine = next((part for part in split_ranks or () if distributed.get_rank(parent) in part), None)
+        if mine is None:
+            return distributed.GroupMember.NON_GROUP_MEMBER
+        ranks = [distributed.get_global_rank(parent, rank) for rank in mine]
+        return distributed.new_group(ranks, timeout=timeout, backend=backend, pg_options=pg_options, group_desc=group_desc)
+
+    return split_group
 
 
 def _make_store(distributed):

@@ -14,8 +14,13 @@ _PAUSE_SECONDS = 0.2
 
 def call_at_the_end(finish, reset):
     """`finish` is called once per process, before the interpreter is taken apart; `reset` in a child by fork."""
-    atexit.register(_let_autograd_end)  # called last
-    atexit.register(finish)
+
+    def at_exit():
+        with no_interrupts():
+            finish()
+            _let_autograd_end()
+
+    atexit.register(at_exit)
     os.register_at_fork(after_in_child=reset)
     exit_at_once = os._exit
 
