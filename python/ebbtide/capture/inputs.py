@@ -11,6 +11,7 @@ from torch.nn.utils import stateless
 from torch.utils._pytree import tree_flatten_with_path, tree_leaves, tree_unflatten
 
 from ..errors import CaptureError
+from .alone import alone
 from .fakes import Fakes
 from .record import Recorder
 
@@ -190,5 +191,5 @@ def _positional(function):
 @contextlib.contextmanager
 def nothing_else_changes():
     """The random state is as before, whatever the model's code does with it."""
-    with torch.random.fork_rng(devices=[]):
+    with alone(), torch.random.fork_rng(devices=[]):
         yield

@@ -20,8 +20,8 @@ class Layers:
     @contextlib.contextmanager
     def followed(self):
         """Notices every module call inside; hooks are global, so that the modules stay as they are."""
-        enter = torch.nn.modules.module.register_module_forward_pre_hook(self._enter)
-        leave = torch.nn.modules.module.register_module_forward_hook(self._leave)
+        enter = torch.nn.modules.module.register_module_forward_pre_hook(self._called)
+        leave = torch.nn.modules.module.register_module_forward_hook(self._returned)
         try:
             yield self
         finally:
@@ -55,14 +55,19 @@ class Layers:
         finally:
             self._leave()
 
-    def _enter(self, module, _inputs):
-        self._push(self._paths.get(id(module), self._stack[-1]))
+    def _called(self, module, _inputs):
+        if id(module) in self._paths:  # other threads may call modules of theirs meanwhile
+            self._push(self._paths[id(module)])
+
+    def _returned(self, module, *_):
+        if id(module) in self._paths:
+            self._leave()
 
     def _push(self, path):
         self._stack.append(path)
         self._mark()
 
-    def _leave(self, *_):
+    def _leave(self):
         if len(self._stack) > 1:
             self._stack.pop()
         self._mark()

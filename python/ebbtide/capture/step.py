@@ -16,6 +16,7 @@ from torch.utils._pytree import tree_leaves
 from .. import interrupts, native
 from ..arguments import shown_bytes
 from ..errors import CaptureError
+from .alone import alone
 from .errors import refusals
 from .file import build_graph, constant_values, write_graph
 from .inputs import Source, StepInputs, nothing_else_changes, run_forward, run_model, standing_in, tensors_in
@@ -97,6 +98,7 @@ class CapturedStep:
 
 
 @interrupts.deferring  # torch is patched meanwhile
+@alone()
 def capture_step(model: torch.nn.Module, loss_fn: Callable[..., torch.Tensor] | None,
                  optimizer: torch.optim.Optimizer | None, example_batch: Any,
                  options: CaptureOptions = AS_IT_IS) -> CapturedStep:

@@ -21,9 +21,11 @@ from ._core import (
     estimate,
     explain,
     fit,
+    hold_generator,
     inspect,
     pack,
     plan,
+    release_generator,
     replay,
     scratch_by_op,
     share,
@@ -40,6 +42,6 @@ def library_path() -> str:
 
 __all__ = [
     "AnyBatch", "Engine", "EstimateResult", "Gate", "Graph", "Held", "Plan", "PlanResult", "Pool", "Profile", "Profiler",
-    "Scope", "SharedArranger", "SharedPool", "advise", "cluster", "estimate", "explain", "fit", "inspect", "library_path", "pack", "plan", "replay",
-    "scratch_by_op", "share", "simulate", "version", "without_scratch_rule",
+    "Scope", "SharedArranger", "SharedPool", "advise", "cluster", "estimate", "explain", "fit", "hold_generator", "inspect", "library_path", "pack", "plan",
+    "release_generator", "replay", "scratch_by_op", "share", "simulate", "version", "without_scratch_rule",
 ]

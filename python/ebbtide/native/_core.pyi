@@ -529,6 +529,10 @@ def estimate(
     """How much memory a training takes. `others`: captures of the same step at other batches, to tell the largest batch
     where it does not fit."""
 
+def hold_generator() -> None:
+    """Until release_generator, which the same thread calls, no step of another draws random numbers. May be nested."""
+
+def release_generator() -> None: ...
 def without_scratch_rule(graph: Graph) -> list[int]:
     """The numbers of the ops whose scratch memory no rule of an estimate knows."""
 

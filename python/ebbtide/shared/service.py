@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import torch
 
+from ..capture.alone import alone
 from ..step.step import Step
 from .job import Job
 from .shared import Shared
@@ -93,11 +94,7 @@ class Service:
     @contextlib.contextmanager
     def _apart(self) -> Iterator[None]:
         """Inside, code of jobs waits, and torch's random state is as it was afterwards."""
-        with contextlib.ExitStack() as stack:
-            joined = next((job for job in self.shared.jobs if job.joined), None)
-            if joined is not None:
-                stack.enter_context(joined.random())
-            stack.enter_context(torch.random.fork_rng())
+        with alone(), torch.random.fork_rng():
             yield
 
     def _beside(self, job: Job) -> bool:

@@ -16,6 +16,7 @@ from torch.utils._pytree import tree_flatten_with_path, tree_leaves, tree_unflat
 
 from .. import interrupts, native
 from ..arguments import ASSUMED_LINKS, bandwidth, budget_text, device_of
+from ..capture.alone import alone
 from ..capture.errors import pointing_to
 from ..capture.step import CapturedStep, CaptureOptions, capture_step
 from ..capture.watch.notes import is_atom
@@ -278,7 +279,7 @@ class Step:
 
     def _capture(self, leaves: Leaves, shape: Any) -> tuple[CapturedStep, StepGuards]:
         """The step for batches of this form, and what it depends on."""
-        with pointing_to(*_OTHER_WAYS):
+        with alone(), pointing_to(*_OTHER_WAYS):  # from where the watch begins to where it is asked
             batch = tree_unflatten([hollow(path, leaf, self._device) for path, leaf in leaves], shape)
             captured, watch = self._captured_once(batch)
             refusal, effects = watch.refusal(), watch.effects(captured)

@@ -1,15 +1,25 @@
 // Swaps the process's random state for the runner's own around each op that draws.
 #include "run/engine/own_random.h"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <mutex>
+#include <new>
 
 namespace ebbtide::run {
 namespace {
 
-std::mutex generator;  // the process has one
+std::recursive_mutex generator;  // the process has one
+
+// In a child by fork, the thread that held it may not be there.
+const int at_fork = pthread_atfork(nullptr, nullptr, [] { new (&generator) std::recursive_mutex; });
 
 }  // namespace
+
+void HoldGenerator() { generator.lock(); }
+
+void ReleaseGenerator() { generator.unlock(); }
 
 OwnRandom::OwnRandom(OpRunner& runner, const TrainingGraph& graph) : runner_(runner) {
   for (const Op& op : graph.ops) draws_.push_back(op.random);

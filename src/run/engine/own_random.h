@@ -10,6 +10,10 @@
 
 namespace ebbtide::run {
 
+// Between them, on one thread, no op of another thread draws. The generator's state is left as it is. May be nested.
+void HoldGenerator();
+void ReleaseGenerator();
+
 class OwnRandom final : public OpRunner {
  public:
   // Begins with the state that the generator has now. `runner` and `graph` must outlive it.
