@@ -1,11 +1,13 @@
 """What a captured graph says: phases, storages, names, layers, and that capturing changes nothing."""
 
+import contextlib
 import copy
 import gzip
 import json
 import os
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -16,6 +18,7 @@ from torch.nn import functional as F  # noqa: E402
 
 import ebbtide  # noqa: E402
 from ebbtide import CaptureError  # noqa: E402
+from ebbtide.capture import layers  # noqa: E402
 
 
 def perceptron():
@@ -338,3 +341,31 @@ def test_refusals_name_the_user_s_line_wherever_packages_are(folder, tmp_path, m
     with open(__file__, encoding="utf-8") as file:
         line = next(number for number, text in enumerate(file, 1) if "# the line" in text)
     assert f"test_capture.py:{line}" in str(caught.value)
+
+
+def test_captures_of_several_threads_take_turns(monkeypatch):
+    """Their hooks are on torch as a whole: one that saw another's would take them for effects of its model."""
+    within, most, graphs = set(), [], []
+    followed = layers.Layers.followed
+
+    @contextlib.contextmanager
+    def counted(self):
+        within.add(self)
+        with followed(self):
+            most.append(len(within))
+            yield
+            most.append(len(within))
+        within.discard(self)
+
+    monkeypatch.setattr(layers.Layers, "followed", counted)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=lambda: graphs.extend(captured_perceptron() for _ in range(3))) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert most == [1] * 18 and all(graph == graphs[0] for graph in graphs[1:]) and len(graphs) == 9
