@@ -19,7 +19,8 @@ struct Known {
   const char* what;
 };
 // What the package makes for itself.
-constexpr std::array<Known, 4> kKnown = {{{"observer", "the phantom's observer, compiled for a version of torch"},
+constexpr std::array<Known, 5> kKnown = {{{"fused", "steps in Inductor's kernels, by graph"},
+                                          {"observer", "the phantom's observer, compiled for a version of torch"},
                                           {"op-times", "measured times of ops, by machine"},
                                           {"plans", "plans of steps, by graph and budget"},
                                           {"torch", "the engine's library, compiled for a version of torch"}}};

@@ -2,6 +2,8 @@
 
 import json
 import os
+import pathlib
+import re
 import subprocess
 
 import pytest
@@ -70,3 +72,14 @@ def test_the_program_and_the_package_name_one_folder(variables, monkeypatch):
         monkeypatch.setenv(name, value)
     found = json.loads(subprocess.run([PROGRAM, "cache", "--json"], capture_output=True, text=True, check=True).stdout)["folder"]
     assert found == str(files.cache_folder())
+
+
+def test_every_folder_that_the_package_makes_is_known(tmp_path):
+    package = pathlib.Path(files.__file__).parent
+    made = {name for path in package.rglob("*.py")
+            for name in re.findall(r"""(?:cache_folder\(\) / |kept_library\()"([\w-]+)\"""", path.read_text(encoding="utf-8"))}
+    for name in made:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").write_text("")
+    assert len(made) > 3 and json.loads(run(tmp_path, "--clear", "all", "--json").stdout)["bytes"] == 0
+    assert not list(tmp_path.iterdir())
