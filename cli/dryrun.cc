@@ -24,7 +24,7 @@
 #include "cli/verb.h"
 #include "device/profile.h"
 #include "phantom/core/faults.h"
-#include "report/page/rank_page.h"
+#include "report/page/choice_page.h"
 #include "report/text/text.h"
 
 namespace ebbtide::cli {

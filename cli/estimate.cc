@@ -11,9 +11,8 @@
 #include "cli/output.h"
 #include "cli/training_flags.h"
 #include "cli/verb.h"
-#include "report/estimate_timeline.h"
 #include "report/json/estimate.h"
-#include "report/page/memory_page.h"
+#include "report/page/choice_page.h"
 #include "report/snapshot/estimate_snapshot.h"
 #include "report/text/estimate.h"
 #include "report/text/scheduler.h"
@@ -41,7 +40,7 @@ Status CheckSnapshots(const std::vector<std::string>& files, const alloc::Alloca
 }
 
 std::vector<Face> FacesOf(const jobs::EstimateResult& result) {
-  return {{".html", [&] { return report::MemoryPage(report::EstimateTimeline(result)); }},
+  return {{".html", [&] { return report::EstimatePage(result); }},
           {".pickle", [&] { return report::EstimateSnapshot(result); }},
           {".json", [&] { return report::Print(report::EstimateJson(result)); }},
           {".txt", [&] { return report::EstimateText(result, kTextFile); }}};

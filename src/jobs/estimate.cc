@@ -1,6 +1,8 @@
 // How much GPU memory a training takes, and the largest batch where that is too much.
 #include "jobs/estimate.h"
 
+#include <algorithm>
+
 #include "estimate/not_counted.h"
 #include "jobs/largest_batch.h"
 #include "jobs/peak.h"
@@ -57,30 +59,46 @@ Result<std::optional<estimate::Estimate>> WorstRouting(ModelRequest request, est
   return estimate::EstimateTraining(*graph, options);
 }
 
+// What follows from the estimate alone.
+void Describe(EstimateResult& out) {
+  out.safe = estimate::SafeTotal(out.estimate, *out.graph);
+  out.breakdown = BreakdownOf(out.estimate);
+  out.largest_first = LargestFirst(out.breakdown);
+  out.largest_at_peak = TensorsAtPeak(out.estimate, *out.graph, kTensorsListed);
+  out.reserved_before_training = ReservedBeforeTraining(out.estimate.timeline);
+  out.lacks = out.estimate.fits ? 0 : LackOf(out.estimate);
+  out.not_counted = estimate::NotCounted(*out.graph);
+  out.notes = NotesOn(*out.graph);
+}
+
 // Ranks of one stage of a pipeline are alike, and lie side by side.
 Status EstimateRanks(const ModelRequest& request, const JobContext& context, EstimateResult& out) {
   if (out.layout.IsPlain()) return {};
-  const auto figures = [](const estimate::Estimate& estimate, std::int64_t stage) {
-    return RankEstimate{stage, estimate.peak_reserved, estimate.peak_allocated, estimate.total()};
-  };
-  std::vector<RankEstimate> stages = {figures(out.estimate, 0)};
   if (out.layout.pp > 1) {
-    stages.clear();
-    estimate::Options options = out.options;
-    options.keep_timeline = false;
     EBB_ASSIGN_OR_RETURN(const auto graphs, LoadStages(request, context));
     for (const auto& graph : graphs) {
       EBB_RETURN_IF_ERROR(context.CheckStop());
-      const estimate::Estimate estimate = estimate::EstimateTraining(*graph, options);
-      stages.push_back(figures(estimate, static_cast<std::int64_t>(stages.size())));
-      if (estimate.total() <= out.estimate.total()) continue;
-      out.graph = graph;
-      out.estimate = estimate::EstimateTraining(*graph, out.options);
+      EstimateResult stage;
+      stage.model = out.model;
+      stage.framework = out.framework;
+      stage.options = out.options;
+      stage.layout = out.layout;
+      stage.graph = graph;
+      stage.estimate = estimate::EstimateTraining(*graph, out.options);
+      Describe(stage);
+      out.stages.push_back(std::move(stage));
     }
+    const EstimateResult& worst =
+        *std::ranges::max_element(out.stages, {}, [](const EstimateResult& stage) { return stage.estimate.total(); });
+    out.graph = worst.graph;
+    out.estimate = worst.estimate;
   }
   const std::int64_t of_stage = out.layout.gpus / out.layout.pp;
   for (std::int64_t rank = 0; rank < out.layout.gpus; ++rank) {
-    out.ranks.push_back(stages[static_cast<std::size_t>(rank / of_stage)]);
+    const std::int64_t stage = rank / of_stage;
+    const estimate::Estimate& estimate =
+        out.stages.empty() ? out.estimate : out.stages[static_cast<std::size_t>(stage)].estimate;
+    out.ranks.push_back({stage, estimate.peak_reserved, estimate.peak_allocated, estimate.total()});
   }
   return {};
 }
@@ -106,15 +124,8 @@ Result<EstimateResult> Estimate(const EstimateRequest& request, const JobContext
   out.estimate = estimate::EstimateTraining(*out.graph, out.options);
   out.layout = model.layout;
   EBB_RETURN_IF_ERROR(EstimateRanks(model, context, out));
-  out.safe = estimate::SafeTotal(out.estimate, *out.graph);
-  out.breakdown = BreakdownOf(out.estimate);
-  out.largest_first = LargestFirst(out.breakdown);
-  out.largest_at_peak = TensorsAtPeak(out.estimate, *out.graph, kTensorsListed);
-  out.reserved_before_training = ReservedBeforeTraining(out.estimate.timeline);
+  Describe(out);
   EBB_ASSIGN_OR_RETURN(out.worst_routing, WorstRouting(model, out.options, context));
-  out.lacks = out.estimate.fits ? 0 : LackOf(out.estimate);
-  out.not_counted = estimate::NotCounted(*out.graph);
-  out.notes = NotesOn(*out.graph);
   if (!out.estimate.fits) {
     EBB_ASSIGN_OR_RETURN(const std::optional<LargestBatches> largest, LargestBatchesOf(model, out.options, context));
     if (largest) {

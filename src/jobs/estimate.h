@@ -67,6 +67,7 @@ struct EstimateResult {
   std::vector<std::string> notes;        // what the figures do not cover
   parallel::Layout layout;               // of several GPUs: all figures are those of the rank that takes most
   std::vector<RankEstimate> ranks;       // of several GPUs, by rank; those of one stage are alike
+  std::vector<EstimateResult> stages;  // of a pipeline, each as if it were the only one; without their largest batches
 };
 
 Result<EstimateResult> Estimate(const EstimateRequest& request, const JobContext& context);

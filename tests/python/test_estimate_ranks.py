@@ -1,6 +1,7 @@
 """`ebbtide estimate` of one rank of several: what each axis divides, and what is refused."""
 
 import json
+import re
 
 import pytest
 from support.command_line import assert_refused, result_of, run
@@ -38,6 +39,16 @@ def test_every_stage_of_a_pipeline_is_told_and_the_worst_is_the_figure(config):
     assert [rank["stage"] for rank in result["ranks"]] == [0, 0, 1, 1]
     assert result["total_bytes"] == max(rank["total_bytes"] for rank in result["ranks"])
     assert result["ranks"][0] | {"rank": 1} == result["ranks"][1]
+
+
+def test_the_page_of_a_pipeline_has_one_of_each_stage_the_worst_first(config, tmp_path):
+    page = tmp_path / "page.html"
+    result = result_of("estimate", config, *FLAGS, "--gpus", "2", "--pp", "2", "-o", page)
+    text = page.read_text()
+    stages = [int(stage) for stage in re.findall(r"<option [^>]*>stage (\d)", text)]
+    totals = [rank["total_bytes"] for rank in result["ranks"]]
+    assert sorted(stages) == [0, 1] and totals[stages[0]] >= totals[stages[1]]
+    assert text.count("&quot;command&quot;:&quot;ebbtide estimate") == 2  # each says where it comes from
 
 
 def test_a_pipeline_can_be_inspected_planned_and_fitted(config):

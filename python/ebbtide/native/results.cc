@@ -8,7 +8,6 @@
 #include <string>
 
 #include "module.h"
-#include "report/estimate_timeline.h"
 #include "report/json/advise.h"
 #include "report/json/cluster.h"
 #include "report/json/estimate.h"
@@ -21,8 +20,8 @@
 #include "report/json/replay.h"
 #include "report/json/share.h"
 #include "report/json/simulate.h"
+#include "report/page/choice_page.h"
 #include "report/page/cluster_page.h"
-#include "report/page/memory_page.h"
 #include "report/page/plan_page.h"
 #include "report/page/result_page.h"
 #include "report/page/share_page.h"
@@ -99,10 +98,7 @@ nb::bytes SnapshotOf(const jobs::EstimateResult& result) {
 void AddResults(nb::module_& module) {
   AddResult<jobs::EstimateResult>(module, "EstimateResult", &report::EstimateJson, &report::EstimateText)
       .def_prop_ro("fits", [](const jobs::EstimateResult& result) { return result.estimate.fits; })
-      .def(
-          "page",
-          [](const jobs::EstimateResult& result) { return report::MemoryPage(report::EstimateTimeline(result)); },
-          "An HTML page with memory over time.")
+      .def("page", &report::EstimatePage, "An HTML page with memory over time.")
       .def("snapshot", &SnapshotOf, "A pickle as torch's memory snapshots are.");
   AddResult<jobs::PlanResult>(module, "PlanResult", &report::PlanJson, &report::PlanText)
       .def_prop_ro("feasible", &jobs::PlanResult::feasible)

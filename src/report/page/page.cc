@@ -13,24 +13,14 @@ const std::string kProvenanceBegin = R"(<script id="provenance" type="applicatio
 const std::string kScriptEnd = "</script>";
 const std::string kNoProvenance = kProvenanceBegin + "{}" + kScriptEnd;
 
-void ReplaceOnce(std::string& text, std::string_view mark, std::string_view with) {
-  if (const std::size_t at = text.find(mark); at != std::string::npos) text.replace(at, mark.size(), with);
+void ReplaceAll(std::string& text, std::string_view mark, std::string_view with) {
+  for (std::size_t at = text.find(mark); at != std::string::npos; at = text.find(mark, at + with.size())) {
+    text.replace(at, mark.size(), with);
+  }
 }
 
-std::string EscapeHtml(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '&') {
-      out += "&amp;";
-    } else if (c == '<') {
-      out += "&lt;";
-    } else if (c == '>') {
-      out += "&gt;";
-    } else {
-      out += c;
-    }
-  }
-  return out;
+void ReplaceOnce(std::string& text, std::string_view mark, std::string_view with) {
+  if (const std::size_t at = text.find(mark); at != std::string::npos) text.replace(at, mark.size(), with);
 }
 
 // JSON inside a script element must not hold what ends one.
@@ -49,6 +39,21 @@ std::string EscapeScript(const std::string& json) {
 
 }  // namespace
 
+std::string EscapeHtml(std::string_view text) {
+  std::string out;
+  out.reserve(text.size() + text.size() / 8);
+  for (const char c : text) {
+    switch (c) {
+      case '&': out += "&amp;"; break;
+      case '"': out += "&quot;"; break;
+      case '<': out += "&lt;"; break;
+      case '>': out += "&gt;"; break;
+      default: out += c;
+    }
+  }
+  return out;
+}
+
 std::string FillPage(const PageParts& parts) {
   const std::string json = parts.data.dump(-1, ' ', false, Json::error_handler_t::replace);
   std::string page = kFrameHtml;
@@ -63,8 +68,10 @@ std::string FillPage(const PageParts& parts) {
 
 std::string WithProvenance(std::string page, const Provenance& provenance) {
   const Json facts = {{"command", provenance.command}, {"version", provenance.version}, {"date", provenance.date}};
-  ReplaceOnce(page, kNoProvenance,
-              kProvenanceBegin + EscapeScript(facts.dump(-1, ' ', false, Json::error_handler_t::replace)) + kScriptEnd);
+  const std::string script =
+      kProvenanceBegin + EscapeScript(facts.dump(-1, ' ', false, Json::error_handler_t::replace)) + kScriptEnd;
+  ReplaceOnce(page, kNoProvenance, script);
+  ReplaceAll(page, EscapeHtml(kNoProvenance), EscapeHtml(script));
   return page;
 }
 

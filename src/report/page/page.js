@@ -5,7 +5,7 @@
   const categories = data.categories, at = data.samples.at, rest = data.samples.rest, counts = data.samples.counts;
   const big = data.big, marks = data.marks;
   const MARGIN = { left: 74, right: 14, top: 16, bottom: 26 };
-  let view = [0, Math.max(1, data.events)], toCapacity = data.failures.length > 0 && data.capacity > 0, moment = data.peak, columns = [], marked = null, sought = "";
+  let view = [0, Math.max(1, data.events)], toCapacity = data.failures.length > 0 && data.capacity > 0, moment = data.peak, columns = [], lefts = [], marked = null, sought = "";
 
   // ---- Words
 
@@ -81,6 +81,24 @@
     }
     return [...new Set(moments)].sort((a, b) => a - b);
   };
+  // Of the moments on one pixel, that at which most is allocated stands for all, a pixel wide: a peak of one event would be too thin to be seen.
+  const chooseColumns = () => {
+    const allocated = (event) => at.length ? data.samples.allocated[columnOf(event)] : 0;
+    let pixel = -1;
+    columns = [];
+    lefts = [];
+    for (const event of momentsInView()) {
+      const last = columns.length - 1, left = x(event);
+      if (Math.floor(left) !== pixel) {
+        pixel = Math.floor(left);
+        columns.push(event);
+        lefts.push(left);
+      } else {
+        lefts[last] = pixel;
+        if (allocated(event) > allocated(columns[last])) columns[last] = event;
+      }
+    }
+  };
   const drawGrid = (ctx, width, height) => {
     byteAxis(ctx, frame.top, 5, y, MARGIN.left, width - MARGIN.right);
   };
@@ -113,25 +131,25 @@
   };
   // One layer: the bytes of `values` over `level`, which is raised by them. Drawn as steps.
   const drawBand = (ctx, moments, from, to, level, values, fill) => {
-    const rightOf = (i) => x(i + 1 < moments.length ? moments[i + 1] : view[1]);
+    const rightOf = (i) => i + 1 < moments.length ? lefts[i + 1] : x(view[1]);
     ctx.beginPath();
-    ctx.moveTo(x(moments[from]), y(level[from]));
+    ctx.moveTo(lefts[from], y(level[from]));
     let tallest = 0;
     for (let i = from; i < to; ++i) {
       const top = y(level[i] + values(i));
       tallest = Math.max(tallest, y(level[i]) - top);
-      if (i === from || level[i] + values(i) !== level[i - 1] + values(i - 1)) ctx.lineTo(x(moments[i]), top);
+      if (i === from || level[i] + values(i) !== level[i - 1] + values(i - 1)) ctx.lineTo(lefts[i], top);
       if (i + 1 === to || level[i] + values(i) !== level[i + 1] + values(i + 1)) ctx.lineTo(rightOf(i), top);
     }
     for (let i = to - 1; i >= from; --i) {
       const bottom = y(level[i]);
       if (i + 1 === to || level[i] !== level[i + 1]) ctx.lineTo(rightOf(i), bottom);
-      if (i === from || level[i] !== level[i - 1]) ctx.lineTo(x(moments[i]), bottom);
+      if (i === from || level[i] !== level[i - 1]) ctx.lineTo(lefts[i], bottom);
     }
     ctx.closePath();
     ctx.fillStyle = fill;
     ctx.fill();
-    if (tallest > 2.5 && rightOf(to - 1) - x(moments[from]) > 3) ctx.stroke();
+    if (tallest > 2.5 && rightOf(to - 1) - lefts[from] > 3) ctx.stroke();
     for (let i = from; i < to; ++i) level[i] += values(i);
   };
   const drawStack = (ctx) => {
@@ -170,8 +188,8 @@
     ctx.beginPath();
     columns.forEach((event, i) => {
       const bytes = data.samples.reserved[columnOf(event)];
-      if (i === 0) ctx.moveTo(x(event), y(bytes)); else ctx.lineTo(x(event), y(bytes));
-      ctx.lineTo(x(i + 1 < columns.length ? columns[i + 1] : view[1]), y(bytes));
+      if (i === 0) ctx.moveTo(lefts[i], y(bytes)); else ctx.lineTo(lefts[i], y(bytes));
+      ctx.lineTo(i + 1 < columns.length ? lefts[i + 1] : x(view[1]), y(bytes));
     });
     ctx.stroke();
     ctx.lineWidth = 1;
@@ -191,7 +209,7 @@
     canvas.height = Math.round(height * ratio);
     const ctx = canvas.getContext("2d");
     ctx.scale(ratio, ratio);
-    columns = momentsInView();
+    chooseColumns();
     drawGrid(ctx, width, height);
     ctx.save();
     ctx.beginPath(); ctx.rect(MARGIN.left, 0, width - MARGIN.left - MARGIN.right, height - MARGIN.bottom); ctx.clip();
