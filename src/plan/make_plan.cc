@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "graph/hash.h"
+#include "plan/decide/backward.h"
 #include "plan/decide/decide.h"
 #include "plan/decide/frugal.h"
 #include "plan/decide/reach.h"
@@ -250,11 +251,15 @@ sim::Schedule FrugalRollout(const Problem& problem, Bytes floor) {
   return RolledOut(trial, frugal);
 }
 
+sim::Schedule ScheduleOf(const Problem& problem, const Units& units, const std::vector<RunAgain>& runs) {
+  Retention retention(problem, units);
+  retention.Load(runs);
+  return retention.ToSchedule();
+}
+
 // The decisions with the lowest peak that a search for each op's needs finds, between the floor and `known`, which is
 // the peak of a schedule; none: none are lower.
-std::optional<sim::Schedule> FrugalDecisions(const Problem& problem, Bytes floor, Bytes known) {
-  if (problem.workload->ops() > kMostOpsToReach || problem.limits.may_swap) return std::nullopt;
-  const Units units = FindUnits(problem);
+std::optional<sim::Schedule> FrugalDecisions(const Problem& problem, const Units& units, Bytes floor, Bytes known) {
   std::optional<std::vector<RunAgain>> best;
   // A larger budget is not always easier: the smallest that works is taken, and those above it are not looked at.
   for (const double above : {1.03, 1.06, 1.1, 1.2, 1.4, 1.8}) {
@@ -264,9 +269,7 @@ std::optional<sim::Schedule> FrugalDecisions(const Problem& problem, Bytes floor
     best = FrugalRuns(problem, units, budget, work);
   }
   if (!best) return std::nullopt;
-  Retention retention(problem, units);
-  retention.Load(*best);
-  return retention.ToSchedule();
+  return ScheduleOf(problem, units, *best);
 }
 
 }  // namespace
@@ -371,9 +374,15 @@ Minimum FindMinimum(const Problem& problem, const MinimumOptions& options) {
   if (IsCancelled(problem)) return out;
   if (workload.ops() <= kLargeGraph) smallest.TryBetween();
   if (IsCancelled(problem) || !goes_on) return out;
-  if (std::optional<sim::Schedule> reached = FrugalDecisions(problem, out.floor, out.found)) {
-    start.push_back(*reached);
-    smallest.Offer(*std::move(reached));
+  if (workload.ops() <= kMostOpsToReach && !problem.limits.may_swap) {
+    const Units units = FindUnits(problem);
+    const auto offer = [&](sim::Schedule schedule) {
+      start.push_back(schedule);
+      smallest.Offer(std::move(schedule));
+    };
+    if (const auto runs = LowestBackwardRuns(problem, units, out.floor, out.found))
+      offer(ScheduleOf(problem, units, *runs));
+    if (auto reached = FrugalDecisions(problem, units, out.floor, out.found)) offer(*std::move(reached));
   }
   if (IsCancelled(problem) || out.found - out.floor <= out.floor / 100) return out;
   DecideOptions decide{.changes = changes,

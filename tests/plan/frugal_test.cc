@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "plan/decide/backward.h"
 #include "plan/decide/decide.h"
 #include "plan/decide/reach.h"
 #include "plan/make_plan.h"
@@ -51,6 +52,33 @@ TEST(FloorOfSets, IsBelowTheSmallestPlan) {
     EXPECT_GE(minimum.floor, Floor(problem)) << "seed " << seed;
     EXPECT_LE(minimum.floor, LivePeak(task->workload, minimum.schedule)) << "seed " << seed;
   }
+}
+
+// What is made from the end to the beginning is a schedule within its budget, and below what lives at once otherwise.
+TEST(BackwardRuns, KeepTheirBudget) {
+  int found = 0;
+  for (std::uint64_t seed = 0; seed < 120; ++seed) {
+    const auto task = RandomTask(seed);
+    const Problem problem = WithoutCopies(task->workload, kEnough);
+    const Units units = FindUnits(problem);
+    const Bytes peak = *std::ranges::max_element(problem.live), floor = Floor(problem);
+    for (const double share : {0.3, 0.7}) {
+      const Bytes budget = floor + static_cast<Bytes>(share * static_cast<double>(peak - floor));
+      std::int64_t work = kBackwardWork;
+      const auto runs = BackwardRuns(problem, units, budget, 2, work);
+      if (!runs) continue;
+      Retention retention(problem, units);
+      retention.Load(*runs);
+      const sim::Schedule schedule = retention.ToSchedule();
+      EXPECT_LE(retention.peak(), budget) << "seed " << seed;
+      EXPECT_LE(LivePeak(task->workload, schedule), budget) << "seed " << seed;
+      const Status valid = Validate(
+          task->graph, schedule, {.budget = budget, .alignment = task->workload.alignment, .needs_addresses = false});
+      EXPECT_TRUE(valid) << "seed " << seed << ": " << valid.error().message;
+      found += budget < peak ? 1 : 0;
+    }
+  }
+  EXPECT_GT(found, 60);
 }
 
 TEST(FrugalRuns, KeepTheirBudget) {

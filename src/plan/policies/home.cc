@@ -3,6 +3,7 @@
 // taken.
 #include <algorithm>
 
+#include "plan/decide/backward.h"
 #include "plan/decide/decide.h"
 #include "plan/decide/frugal.h"
 #include "plan/policies/policy.h"
@@ -20,6 +21,7 @@ std::int64_t DefaultEvaluations(const Problem& problem) {
 }
 
 constexpr std::int64_t kShareWithCopies = 48, kMoreWhereItPays = 4;
+constexpr int kTriesBackward = 3;
 
 // The fastest of what was found.
 class Best {
@@ -43,6 +45,19 @@ class Best {
 
 bool IsShort(const Problem& problem) {
   return !problem.live.empty() && *std::ranges::max_element(problem.live) > problem.limits.budget;
+}
+
+// Decisions to begin with. `is_wanted`: nothing else is within the budget.
+std::optional<sim::Schedule> WithoutCopies(const Problem& problem, bool is_wanted) {
+  const Units units = FindUnits(problem);
+  std::int64_t work = kBackwardWork, sets = kFrugalWork;
+  std::optional<std::vector<RunAgain>> runs = BackwardRuns(problem, units, problem.limits.budget, kTriesBackward, work);
+  if (!runs && is_wanted) runs = FrugalRuns(problem, units, problem.limits.budget, sets);
+  if (!runs) return std::nullopt;
+  Retention retention(problem, units);
+  retention.Load(*runs);
+  if (retention.peak() > problem.limits.budget) return std::nullopt;
+  return retention.ToSchedule();
 }
 
 }  // namespace
@@ -93,16 +108,8 @@ PolicyResult RunHome(const PolicyInput& input) {
                          .stop = options.stop};
     // Copies stay as they are: there is less to decide, and where a few changes gain nothing, nor do many.
     if (problem.limits.may_swap) decide.changes /= kShareWithCopies;
+    if (!problem.limits.may_swap) best.Offer(WithoutCopies(problem, /*is_wanted=*/!best.schedule));
     if (best.schedule) decide.start.insert(decide.start.begin(), *best.schedule);
-    if (!best.schedule && !problem.limits.may_swap) {
-      const Units units = FindUnits(problem);
-      std::int64_t work = kFrugalWork;
-      if (const auto runs = FrugalRuns(problem, units, problem.limits.budget, work)) {
-        Retention retention(problem, units);
-        retention.Load(*runs);
-        decide.start.insert(decide.start.begin(), retention.ToSchedule());
-      }
-    }
     DecideResult decided = Decide(problem, decide);
     out.evaluations += decided.changes;
     if (best.Offer(std::move(decided.schedule)) && problem.limits.may_swap && !IsLate(problem)) {
