@@ -39,6 +39,8 @@ void AddPlanFlags(CLI::App& verb, PlanFlags& flags) {
                 "Also copy parameters, optimizer state, buffers and inputs to the host for a while")
       ->disable_flag_override();
   verb.add_flag("--no-recompute", flags.no_recompute, "Compute nothing twice")->disable_flag_override();
+  verb.add_flag("--reorder", flags.reorder, "The order of ops may change where that gives the same bits")
+      ->disable_flag_override();
 }
 
 Result<jobs::PlanRequest> RequestOf(const PlanFlags& flags) {
@@ -50,6 +52,7 @@ Result<jobs::PlanRequest> RequestOf(const PlanFlags& flags) {
   request.may_swap = !flags.no_swap;
   request.may_move_state = flags.swap_state;
   request.may_recompute = !flags.no_recompute;
+  request.may_reorder = flags.reorder;
   return request;
 }
 

@@ -20,6 +20,7 @@ struct PlanFlags {
   bool no_swap = false;
   bool swap_state = false;
   bool no_recompute = false;
+  bool reorder = false;
 };
 
 void AddGpuFlags(CLI::App& verb, PlanFlags& flags);

@@ -92,7 +92,7 @@ def step(
     device: str | torch.device = "cpu", autocast: torch.dtype | None = None, accumulate: int = 1,
     clip_grad_norm: float | None = None, clip_grad_value: float | None = None,
     on_gradients: Callable[[list[torch.Tensor]], object] | None = None, swap_state: bool = False,
-    measure: bool | Literal["again"] = True, pinned_limit: int | None = None, recheck: int | None = None,
+    reorder: bool = False, measure: bool | Literal["again"] = True, pinned_limit: int | None = None, recheck: int | None = None,
     kernels: Literal["eager", "inductor"] = "eager",
 ) -> Step:
     """One training step as a function that keeps a budget of device memory: `loss = step(x, y)` runs forward, backward
@@ -106,7 +106,7 @@ def step(
     model and the loss run under torch.autocast. With `accumulate` n gradients are added up and every n-th call updates.
     Before an update, `on_gradients` (a function of the list of parameters, whose `.grad` it may read and change),
     `clip_grad_value` and `clip_grad_norm` are applied. With `swap_state` parameters and optimizer state may be on the
-    host for a part of the step. With `measure` the ops are timed first; what was measured and planned is kept on disk
+    host for a part of the step. With `reorder` ops may run in another order that gives the same bits. With `measure` the ops are timed first; what was measured and planned is kept on disk
     ("again": what was measured before does not count). With `recheck` n the step is captured again before every n-th
     step and compared with the one that runs (0: never; None: as the environment's EBBTIDE_RECHECK says). With `kernels`
     "inductor" the step is compiled by Inductor first, and has its numbers, the same at every budget (docs/inductor.md). Returns a
@@ -118,7 +118,7 @@ def step(
     return Step(model, loss_fn, optimizer, example_batch, StepOptions(
         budget=budget, policy=policy, link=link, device=device, autocast=autocast, accumulate=accumulate,
         clip_grad_norm=clip_grad_norm, clip_grad_value=clip_grad_value, on_gradients=on_gradients,
-        swap_state=swap_state, measure=measure, pinned_limit=pinned_limit, recheck=recheck, kernels=kernels))
+        swap_state=swap_state, reorder=reorder, measure=measure, pinned_limit=pinned_limit, recheck=recheck, kernels=kernels))
 
 
 def budget(limit: int | str, device: str | torch.device | None = None) -> Budget:

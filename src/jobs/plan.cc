@@ -7,10 +7,13 @@
 #include <algorithm>
 
 #include "base/deadline.h"
+#include "graph/hash.h"
+#include "graph/reorder.h"
 #include "jobs/step.h"
 #include "jobs/stop.h"
 #include "plan/bound/bound.h"
 #include "plan/decide/decide.h"
+#include "plan/find_order.h"
 #include "sim/simulate.h"
 
 namespace ebbtide::jobs {
@@ -192,7 +195,76 @@ Status CheckPolicy(const std::string& name) {
   return {};
 }
 
-Result<PlanResult> Plan(const PlanRequest& request, const JobContext& context) {
+namespace {
+
+// Whether the answer in another order is the better one.
+bool IsBetter(const PlanResult& other, const PlanResult& own) {
+  if (other.feasible() != own.feasible()) return other.feasible();
+  if (!other.feasible()) return other.minimum.found < own.minimum.found;
+  return other.planned.plan->time < own.planned.plan->time;
+}
+
+// The floor of one order is none of the other: what no op can do without, beside what is there throughout, is.
+Bytes FloorOfAllOrders(const sim::Workload& workload, bool may_move_state) {
+  Bytes state = 0, out = 0;
+  for (const StorageId s : workload.storage_ids()) {
+    if (workload.IsState(s) && !may_move_state) state += workload.bytes[s];
+  }
+  for (const OpId op : workload.op_ids()) {
+    Bytes needed = workload.workspace[op];
+    for (const auto list : {workload.needs[op], workload.births[op]}) {
+      for (const StorageId s : list) needed += workload.IsState(s) && !may_move_state ? 0 : workload.bytes[s];
+    }
+    out = std::max(out, needed);
+  }
+  return state + out;
+}
+
+// Plans in another order as well, and takes the better answer.
+Status TryAnotherOrder(const PlanRequest& request, const JobContext& context, const Deadline& deadline,
+                       const plan::Policy& policy, PlanResult& own) {
+  const std::shared_ptr<const TrainingGraph> graph = own.graph;
+  const Bytes floor = FloorOfAllOrders(*own.workload, request.may_move_state);
+  const std::vector<OpId> order = plan::FindOrder(*graph, *own.workload);
+  if (!order.empty()) {
+    Step step = MakeStep(std::make_shared<const TrainingGraph>(Reordered(*graph, order)), request.gpu);
+    PlanResult other;
+    other.plain_time = own.plain_time;
+    other.plain_peak = own.plain_peak;
+    other.budget = own.budget;
+    other.model = own.model;
+    other.policy = own.policy;
+    other.gpu = own.gpu;
+    other.graph = std::move(step.graph);
+    other.workload = std::move(step.workload);
+    EBB_RETURN_IF_ERROR(Planning(request, context, deadline, policy, other).Run());
+    const Bytes smallest = std::min(own.minimum.found, other.minimum.found);
+    if (IsBetter(other, own)) {
+      if (other.feasible()) {
+        plan::Plan& plan = *other.planned.plan;
+        plan.order = order;
+        plan.graph_hash = GraphHash(*graph);
+        plan.plain_peak = own.plain_peak;
+        EBB_RETURN_IF_ERROR(plan::CheckPlan(plan, *graph));
+      }
+      own = std::move(other);
+    }
+    own.minimum.found = smallest;
+  }
+  own.minimum.floor = std::min(own.minimum.floor, floor);
+  own.lower_bound = 0;
+  return {};
+}
+
+}  // namespace
+
+Result<PlanResult> Plan(const PlanRequest& given, const JobContext& context) {
+  PlanRequest request = given;
+  if (request.may_reorder) {
+    if (request.compare || request.pareto)
+      return Fail("--reorder: plans for one budget and by one policy only; expected no --compare and no --pareto");
+    request.bound = false;
+  }
   if (!(request.time_limit >= 0)) return Fail("--time-limit: expected seconds from 0 on, found {}", request.time_limit);
   const Deadline deadline = Deadline::OfLimit(request.time_limit);
   EBB_ASSIGN_OR_RETURN(const plan::Policy* const policy, plan::FindPolicy(request.policy));
@@ -207,7 +279,9 @@ Result<PlanResult> Plan(const PlanRequest& request, const JobContext& context) {
   result.gpu = request.gpu.name;
   result.graph = std::move(step.graph);
   result.workload = std::move(step.workload);
-  EBB_RETURN_IF_ERROR(Planning(request, context, deadline, *policy, result).Run());
+  const Deadline first = request.may_reorder ? deadline.Part(0.5) : deadline;
+  EBB_RETURN_IF_ERROR(Planning(request, context, first, *policy, result).Run());
+  if (request.may_reorder) EBB_RETURN_IF_ERROR(TryAnotherOrder(request, context, deadline, *policy, result));
   return result;
 }
 

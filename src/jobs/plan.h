@@ -25,6 +25,9 @@ struct PlanRequest {
   bool may_swap = true;                     // copy to the host
   bool may_move_state = false;  // ... also what is there before the step: parameters, optimizer state, inputs
   bool may_recompute = true;
+  // The order of ops may change where that gives the same bits. Plans in the graph's own order and in one other are
+  // looked for, and the better is taken. No lower bound then: those known are for one order.
+  bool may_reorder = false;
   std::string policy = "home";
   bool compare = false;          // also run every other policy
   bool pareto = false;           // also plan for budgets from the plain peak down to the smallest that works
@@ -48,7 +51,7 @@ struct PlanResult {
   std::string policy;
   std::string gpu;
   Bytes budget = 0;
-  std::shared_ptr<const TrainingGraph> graph;
+  std::shared_ptr<const TrainingGraph> graph;  // its ops in the order of the plan
   std::shared_ptr<const sim::Workload> workload;
   plan::Planned planned;  // its outcome has the timeline; without a plan: infeasible, which is an answer
   plan::Summary summary;  // of the plan, where there is one

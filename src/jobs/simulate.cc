@@ -2,6 +2,7 @@
 #include "jobs/simulate.h"
 
 #include "base/file.h"
+#include "graph/reorder.h"
 #include "jobs/step.h"
 #include "jobs/stop.h"
 #include "sim/simulate.h"
@@ -40,6 +41,8 @@ Result<SimulateResult> Simulate(const SimulateRequest& request, const JobContext
   }
   EBB_RETURN_IF_ERROR(CheckFor(request, plan, *graph));
   EBB_RETURN_IF_ERROR(stop.Check());
+  const Step plain = MakeStep(graph, gpu, plan.alignment);
+  if (!plan.order.empty()) graph = std::make_shared<const TrainingGraph>(Reordered(*graph, plan.order));
   if (request.bandwidth > 0) plan.link = LinkOf(gpu, request.bandwidth);
   // Sizes are rounded as they were for the plan.
   const Step step = MakeStep(std::move(graph), gpu, plan.alignment);
@@ -52,8 +55,8 @@ Result<SimulateResult> Simulate(const SimulateRequest& request, const JobContext
   replayed.budget = plan.budget;
   replayed.graph = step.graph;
   replayed.workload = step.workload;
-  replayed.plain_time = sim::PlainTime(*step.workload);
-  replayed.plain_peak = sim::PlainPeak(*step.workload);
+  replayed.plain_time = sim::PlainTime(*plain.workload);
+  replayed.plain_peak = sim::PlainPeak(*plain.workload);
   replayed.planned.outcome = sim::Simulate(*step.workload, plan.schedule, plan.link, {.keep_timeline = true});
   replayed.summary = plan::Summarize(*step.workload, plan.schedule, replayed.planned.outcome);
   plan.time = replayed.planned.outcome.time;

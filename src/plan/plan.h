@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "graph/graph.h"
@@ -14,6 +15,9 @@ struct Plan {
   std::string graph_hash;  // of the graph it is for, see graph/hash.h
   std::string policy;      // who made it
   std::string gpu;         // whose op times it was made with; empty: the graph brought its own
+  // The order of the graph's ops in which they run: order[i] comes at place i, and is op i of the schedule. Empty: the
+  // graph's own.
+  std::vector<OpId> order;
   Bytes budget = 0;
   Bytes alignment = 512;  // of every address; sizes are rounded up to it
   Link link;
@@ -33,5 +37,13 @@ Result<Plan> ParsePlan(std::string_view text, const std::string& place);
 
 // Whether the plan is for this graph, and valid on it.
 Status CheckPlan(const Plan& plan, const TrainingGraph& graph);
+
+// The graph with its ops in the plan's order, and the plan for that graph: without an order of its own, as the engine
+// takes it. Fails where the plan is not for this graph or its order does not compute the same.
+struct Ordered {
+  TrainingGraph graph;
+  Plan plan;
+};
+Result<Ordered> InItsOrder(const TrainingGraph& graph, Plan plan);
 
 }  // namespace ebbtide::plan

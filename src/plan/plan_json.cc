@@ -4,7 +4,9 @@
 
 #include "base/json_fields.h"
 #include "base/json_text.h"
+#include "graph/check.h"
 #include "graph/hash.h"
+#include "graph/reorder.h"
 #include "plan/plan.h"
 #include "plan/validate.h"
 
@@ -75,7 +77,7 @@ class Parser {
 
  private:
   void ReadFields() {
-    constexpr std::array<JsonFields::Field, 18> fields{{{"format", true},
+    constexpr std::array<JsonFields::Field, 19> fields{{{"format", true},
                                                         {"version", true},
                                                         {"graph", true},
                                                         {"graph_hash", true},
@@ -92,7 +94,8 @@ class Parser {
                                                         {"stays", true},
                                                         {"workspaces", true},
                                                         {"columns", false},
-                                                        {"checksum", true}}};
+                                                        {"checksum", true},
+                                                        {"order", false}}};
     JsonFields object(in_, fields, "a plan");
     for (int field; (field = object.Next()) >= 0;) {
       switch (field) {
@@ -119,6 +122,7 @@ class Parser {
         case 15: ReadWorkspaces(); break;
         case 16: SkipColumns(); break;
         case 17: in_.String(); break;
+        case 18: ReadOrder(); break;
       }
     }
   }
@@ -159,6 +163,11 @@ class Parser {
       ++count;
     }
     if (in_.ok() && count != row.size()) in_.FailLast(expected);
+  }
+
+  void ReadOrder() {
+    in_.BeginList();
+    while (in_.NextItem()) plan_.order.push_back(IdOf<OpId>(in_.Integer("an op", 0, kMost)));
   }
 
   void ReadStays() {
@@ -250,6 +259,11 @@ std::string PlanJson(const Plan& plan) {
   key("predicted");
   out += fmt::format("{{\"time_ns\": {}, \"peak_bytes\": {}, \"plain_time_ns\": {}, \"plain_peak_bytes\": {}}}",
                      plan.time, plan.peak, plan.plain_time, plan.plain_peak);
+  if (!plan.order.empty()) {
+    std::vector<std::int32_t> order;
+    for (const OpId op : plan.order) order.push_back(op.value);
+    key("order"), AppendRow(out, order);
+  }
   const auto again = Recomputations(plan.schedule.steps);
   number("ops", static_cast<std::int64_t>(plan.schedule.steps.size() - again.size()));
   key("recompute"), out += '[';
@@ -299,12 +313,34 @@ Result<Plan> ParsePlan(std::string_view text, const std::string& place) {
   return plan;
 }
 
-Status CheckPlan(const Plan& plan, const TrainingGraph& graph) {
+namespace {
+
+Status CheckHash(const Plan& plan, const TrainingGraph& graph) {
   const std::string hash = GraphHash(graph);
-  if (plan.graph_hash != hash) {
-    return Fail("the plan is for {} (graph {}), not for this graph ({})", plan.graph_name, plan.graph_hash, hash);
+  if (plan.graph_hash == hash) return {};
+  return Fail("the plan is for {} (graph {}), not for this graph ({})", plan.graph_name, plan.graph_hash, hash);
+}
+
+}  // namespace
+
+Status CheckPlan(const Plan& plan, const TrainingGraph& graph) {
+  if (!plan.order.empty()) {
+    EBB_ASSIGN_OR_RETURN(const Ordered ordered, InItsOrder(graph, plan));
+    return CheckPlan(ordered.plan, ordered.graph);
   }
+  EBB_RETURN_IF_ERROR(CheckHash(plan, graph));
   return Validate(graph, plan.schedule, {.budget = plan.budget, .alignment = plan.alignment, .needs_addresses = true});
+}
+
+Result<Ordered> InItsOrder(const TrainingGraph& graph, Plan plan) {
+  EBB_RETURN_IF_ERROR(CheckHash(plan, graph));
+  if (plan.order.empty()) return Ordered{.graph = graph, .plan = std::move(plan)};
+  EBB_RETURN_IF_ERROR(ValidateOrder(graph, plan.order));
+  Ordered out{.graph = Reordered(graph, plan.order), .plan = std::move(plan)};
+  EBB_RETURN_IF_ERROR(Check(out.graph));
+  out.plan.order.clear();
+  out.plan.graph_hash = GraphHash(out.graph);
+  return out;
 }
 
 }  // namespace ebbtide::plan

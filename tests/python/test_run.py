@@ -157,6 +157,13 @@ def test_state_on_the_host(name):
     assert report["peak_bytes"] < caught.value.minimum_budget_bytes
 
 
+@pytest.mark.parametrize("name", ["cnn", "gpt2"])
+def test_another_order(name):
+    """Ops in another order, with copies and recomputations, give the same bits; random ops draw as before."""
+    pair = Pair(name, torch.optim.Adam)
+    assert_trains_alike(pair, pair.step(budget="70%", reorder=True), 3)
+
+
 def test_without_a_profile():
     """Scratch memory that nobody has measured comes from what is free in the pool."""
     pair = Pair("cnn", momentum)

@@ -71,6 +71,9 @@ class Plan:
     def check(self, graph: Graph) -> None:
         """PlanError where it is not for this graph, or not valid on it."""
 
+    def in_its_order(self, graph: Graph) -> tuple[Graph, Plan]:
+        """The graph with its ops in the order of the plan, and the plan for that graph. PlanError as with check()."""
+
     @property
     def graph_name(self) -> str: ...
 
@@ -548,8 +551,8 @@ def fit(
 
 def plan(
     model: _Model, *, budget: int | str | None = None, gpu: _Gpu = "a100-40gb", link: _Link = None,
-    policy: str = "home", swap: bool = True, swap_state: bool = False, recompute: bool = True, compare: bool = False,
-    pareto: bool = False, bound: bool = True, evaluations: int = 0, time_limit: float = 0.0,
+    policy: str = "home", swap: bool = True, swap_state: bool = False, recompute: bool = True, reorder: bool = False,
+    compare: bool = False, pareto: bool = False, bound: bool = True, evaluations: int = 0, time_limit: float = 0.0,
     options: dict[str, Any] = {}, progress: _Progress = None, seed: int = 0, threads: int = 0,
 ) -> PlanResult:
     """Which storages to keep, swap or recompute so that a step fits a budget. That there is no plan is an answer."""

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -62,6 +63,15 @@ void CheckPlanOf(const Plan& plan, const Graph& graph) {
   if (!status) Raise({status.error().message, ErrorKind::kPlan});
 }
 
+std::pair<Graph, Plan> InItsOrder(const Plan& plan, const Graph& graph) {
+  Result<plan::Ordered> ordered = [&] {
+    nb::gil_scoped_release release;
+    return plan::InItsOrder(*graph.value, *plan.value);
+  }();
+  if (!ordered) Raise({ordered.error().message, ErrorKind::kPlan});
+  return {Own(std::move(ordered->graph)), Plan{std::make_shared<const plan::Plan>(std::move(ordered->plan))}};
+}
+
 model::AnyBatch MakeAnyBatch(const Graph& first, const Graph& second) {
   return ValueOr(model::AnyBatch::Make(*first.value, *second.value));
 }
@@ -105,6 +115,8 @@ void AddPlanClass(nb::module_& module) {
       .def(
           "to_json", [](const Plan& plan) { return plan::PlanJson(*plan.value); }, "The text of a plan file.")
       .def("check", &CheckPlanOf, nb::arg("graph"), "PlanError where it is not for this graph, or not valid on it.")
+      .def("in_its_order", &InItsOrder, nb::arg("graph"),
+           "The graph with its ops in the order of the plan, and the plan for that graph. PlanError as with check().")
       .def_prop_ro("graph_name", [](const Plan& plan) { return plan.value->graph_name; })
       .def_prop_ro("graph_hash", [](const Plan& plan) { return plan.value->graph_hash; })
       .def_prop_ro("policy", [](const Plan& plan) { return plan.value->policy; })

@@ -24,6 +24,7 @@ class PlanOptions:
     link: float = 0  # bytes per second each way
     gpu: str = "a100-40gb"  # whose times count where the graph has none
     swap_state: bool = False
+    reorder: bool = False
 
 
 class Planned:
@@ -60,7 +61,7 @@ def make_plan(graph: dict[str, Any], options: PlanOptions) -> Planned:
             + f", without a plan the step takes {shown_bytes(said['plain_peak_bytes'])}", smallest,
         )
     assert plan is not None  # where it is feasible
-    return Planned(step, plan, said)
+    return Planned(*plan.in_its_order(step), said)
 
 
 def _not_finite(graph: dict[str, Any]) -> str:

@@ -60,6 +60,7 @@ class StepOptions:
     clip_grad_value: float | None = None
     on_gradients: Callable[[list[torch.Tensor]], object] | None = None
     swap_state: bool = False  # parameters and optimizer state may leave the pool too
+    reorder: bool = False  # the order of ops may change where that gives the same bits
     measure: bool | Literal["again"] = True
     pinned_limit: int | None = None  # bytes of the host; None: as many as copies need
     kernels: str = "eager"  # whose kernels run: "eager" or "inductor"
@@ -229,7 +230,7 @@ class Step:
             self._move_out()
 
     def _plan(self, graph: dict[str, Any], budget: int | str) -> Planned:
-        return make_plan(graph, PlanOptions(budget=budget, policy=self._options.policy, swap_state=self._options.swap_state,
+        return make_plan(graph, PlanOptions(budget=budget, policy=self._options.policy, swap_state=self._options.swap_state, reorder=self._options.reorder,
                                             link=self._link or ASSUMED_LINKS[self._device[:4]]))
 
     def _prepare(self, batch: Any) -> Prepared:

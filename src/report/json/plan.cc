@@ -63,6 +63,7 @@ Json PlanJson(const PlanResult& result) {
   out["floor_bytes"] = result.minimum.floor;
   out["stopped_early"] = result.planned.stopped_early;
   out["evaluations"] = result.planned.evaluations;
+  out["reordered"] = plan && !plan->order.empty();
   if (plan) AddOutcome(out, result);
   if (!result.compared.empty()) {
     out["policies"] = Json::array();

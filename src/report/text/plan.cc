@@ -49,6 +49,7 @@ std::string Figures(const PlanResult& result, const Terminal& terminal) {
   Table table({{"", Align::kLeft}, {"", Align::kRight}, {.title = "", .wraps = true}});
   table.Add({"peak", FormatBytes(plan.peak), Percent(Ratio(plan.peak, result.plain_peak)) + " of plain"});
   table.Add({"iteration", FormatTime(plan.time), FormatSlowdown(plan.time, result.plain_time) + " of plain"});
+  if (!plan.order.empty()) table.Add({"order of ops", "another", "than the graph's, with the same bits"});
   if (result.lower_bound > 0) {
     table.Add({"no plan is faster than", FormatTime(result.lower_bound),
                fmt::format("{} of plain; this one takes {} more", FormatSlowdown(result.lower_bound, result.plain_time),

@@ -18,6 +18,7 @@ Result<std::unique_ptr<PreparedStep>> PreparedStep::Make(TrainingGraph graph, pl
 }
 
 Status PreparedStep::Prepare() {
+  if (!plan_.order.empty()) return Fail("the plan has an order of its own; expected what plan::InItsOrder makes of it");
   EBB_RETURN_IF_ERROR(plan::CheckPlan(plan_, graph_));
   std::vector<Nanos> times;
   for (const Op& op : graph_.ops) times.push_back(op.time);
