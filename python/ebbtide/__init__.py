@@ -92,24 +92,25 @@ def step(
     device: str | torch.device = "cpu", autocast: torch.dtype | None = None, accumulate: int = 1,
     clip_grad_norm: float | None = None, clip_grad_value: float | None = None,
     on_gradients: Callable[[list[torch.Tensor]], object] | None = None, swap_state: bool = False,
-    reorder: bool = False, measure: bool | Literal["again"] = True, pinned_limit: int | None = None, recheck: int | None = None,
-    kernels: Literal["eager", "inductor"] = "eager",
+    reorder: bool = False, measure: bool | Literal["again"] = True, pinned_limit: int | None = None,
+    recheck: int | None = None, kernels: Literal["eager", "inductor"] = "eager",
 ) -> Step:
     """One training step as a function that keeps a budget of device memory: `loss = step(x, y)` runs forward, backward
     and update, with the numbers of plain PyTorch to the last bit.
 
     `model`, `loss_fn`, `optimizer` and `example_batch` are those of ebbtide.capture. `budget` is a number of bytes, a
     text as "4GiB", or a share of what the step takes without a plan, as "50%"; None: no limit. `policy` is one that
-    `ebbtide plan --policy` takes. `device` "cpu": the budget is for a pool of the CPU's memory, and `link` (as "12GB/s")
-    slows copies out of it down to that of a GPU. `device` "cuda": the pool is the GPU's, and `pinned_limit` is how many
-    bytes of the host's memory may be pinned for copies, None: all that they need. `autocast`, a torch.dtype, has the
-    model and the loss run under torch.autocast. With `accumulate` n gradients are added up and every n-th call updates.
-    Before an update, `on_gradients` (a function of the list of parameters, whose `.grad` it may read and change),
-    `clip_grad_value` and `clip_grad_norm` are applied. With `swap_state` parameters and optimizer state may be on the
-    host for a part of the step. With `reorder` ops may run in another order that gives the same bits. With `measure` the ops are timed first; what was measured and planned is kept on disk
-    ("again": what was measured before does not count). With `recheck` n the step is captured again before every n-th
-    step and compared with the one that runs (0: never; None: as the environment's EBBTIDE_RECHECK says). With `kernels`
-    "inductor" the step is compiled by Inductor first, and has its numbers, the same at every budget (docs/inductor.md). Returns a
+    `ebbtide plan --policy` takes. `device` "cpu": the budget is for a pool of the CPU's memory, and `link` (as
+    "12GB/s") slows copies out of it down to that of a GPU. `device` "cuda": the pool is the GPU's, and `pinned_limit`
+    is how many bytes of the host's memory may be pinned for copies, None: all that they need. `autocast`, a
+    torch.dtype, has the model and the loss run under torch.autocast. With `accumulate` n gradients are added up and
+    every n-th call updates. Before an update, `on_gradients` (a function of the list of parameters, whose `.grad` it
+    may read and change), `clip_grad_value` and `clip_grad_norm` are applied. With `swap_state` parameters and optimizer
+    state may be on the host for a part of the step. With `reorder` ops may run in another order that gives the same
+    bits. With `measure` the ops are timed first; what was measured and planned is kept on disk ("again": what was
+    measured before does not count). With `recheck` n the step is captured again before every n-th step and compared
+    with the one that runs (0: never; None: as the environment's EBBTIDE_RECHECK says). With `kernels` "inductor" the
+    step is compiled by Inductor first, and has its numbers, the same at every budget (docs/inductor.md). Returns a
     Step; raises ebbtide.BudgetError, a ValueError, where no plan keeps the budget, and ebbtide.CaptureError for what
     would not be the numbers of plain PyTorch. See docs/run.md and docs/guarantees.md.
     """
