@@ -19,8 +19,8 @@ struct ValidateOptions {
 // The first thing that is wrong, in one line.
 Status Validate(const TrainingGraph& graph, const sim::Schedule& schedule, const ValidateOptions& options);
 
-// Whether the graph's ops in this order, order[i] at place i, compute the same bits: every op finds the contents that it
-// finds in the graph's own order, random ops draw as before, ranks talk as before, and no op leaves its phase.
+// Whether the graph's ops in this order, order[i] at place i, compute the same bits: every op finds the contents that
+// it finds in the graph's own order, random ops draw as before, ranks talk as before, and no op leaves its phase.
 Status ValidateOrder(const TrainingGraph& graph, std::span<const OpId> order);
 
 }  // namespace ebbtide::plan

@@ -8,6 +8,7 @@
 #include "plan/validate.h"
 #include "sim/simulate.h"
 #include "tests/jobs/stop_after.h"
+#include "tests/support/hand_graph.h"
 
 namespace ebbtide::jobs {
 namespace {
@@ -196,6 +197,42 @@ TEST(Simulate, Stops) {
   const auto result = Simulate(ReplayOf(*planned), stop.context);
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error().kind, ErrorKind::kStopped);
+}
+
+// Two branches of 100 bytes, each with a result of 1, in turns: 202 bytes with the input's. One behind the other it is
+// 103, and without copies and runs again there is no other way into 150.
+TEST(Plan, InAnotherOrderIsForTheGraphAsItIs) {
+  HandGraph step;
+  const TensorId x = step.Present(1, StorageKind::kInput);
+  const TensorId a = step.Make("op", {x}, 100, {.time = 10});
+  const TensorId b = step.Make("op", {x}, 100, {.time = 10});
+  const TensorId small_a = step.Make("op", {a}, 1, {.time = 10});
+  const TensorId small_b = step.Make("op", {b}, 1, {.time = 10});
+  step.graph.outputs.push_back(step.Make("op", {small_a, small_b}, 1, {.time = 10}));
+  const auto graph = std::make_shared<const TrainingGraph>(std::move(step.graph));
+  PlanRequest request = Small("150B");
+  request.model = InHand("branches", graph);
+  request.may_swap = request.may_recompute = false;
+  const auto own = Plan(request, {});
+  ASSERT_TRUE(own) << own.error().message;
+  EXPECT_FALSE(own->feasible());
+  request.may_reorder = true;
+  const auto other = Plan(request, {});
+  ASSERT_TRUE(other) << other.error().message;
+  ASSERT_TRUE(other->feasible());
+  EXPECT_EQ(other->planned.plan->peak, 103);
+  EXPECT_EQ(other->planned.plan->time, 50);
+  EXPECT_EQ(other->plain_peak, 202);
+  EXPECT_EQ(other->minimum.found, 103);
+  EXPECT_EQ(other->lower_bound, 0);
+  EXPECT_TRUE(plan::CheckPlan(*other->planned.plan, *graph));
+  const auto replayed =
+      Simulate({.model = request.model, .plan_file = "", .in_hand = other->planned.plan, .gpu = request.gpu}, {});
+  ASSERT_TRUE(replayed) << replayed.error().message;
+  EXPECT_EQ(replayed->replayed.planned.plan->peak, 103);
+  EXPECT_EQ(replayed->replayed.plain_peak, 202);
+  request.pareto = true;
+  EXPECT_FALSE(Plan(request, {}));
 }
 
 }  // namespace
