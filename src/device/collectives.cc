@@ -5,6 +5,9 @@
 #include "device/collectives.h"
 
 #include <algorithm>
+#include <cmath>
+
+#include "graph/collective.h"
 
 namespace ebbtide {
 namespace {
@@ -24,10 +27,34 @@ Bytes NcclGroupBuffers(std::int64_t ranks, int channels) {
 
 Bytes NcclConnectionBuffers(int channels) { return kOfConnection * std::max(channels / 2, 1); }
 
-Nanos TransferTime(const DeviceProfile& profile, double moved, double messages, bool within) {
-  const double bandwidth = within ? profile.LinkBandwidth() : profile.network_bandwidth;
-  const Nanos latency = within ? profile.link_latency : profile.network_latency;
-  return profile.launch_latency + static_cast<Nanos>(messages * static_cast<double>(latency) + moved / bandwidth * 1e9);
+Spread SpreadOf(double ranks, double reach, double machine_gpus) {
+  reach = std::max(reach, ranks);
+  if (reach <= machine_gpus) return {ranks, ranks};
+  return {ranks, std::max(1.0, std::floor(machine_gpus * ranks / reach))};
+}
+
+double RingMessages(std::string_view kind, double ranks) {
+  if (kind == "send" || kind == "recv") return 1;
+  return (kind == "all_reduce" ? 2 : 1) * (ranks - 1);
+}
+
+Nanos TransferTime(const DeviceProfile& profile, double moved, double messages, const Spread& spread) {
+  double bandwidth = profile.LinkBandwidth();
+  auto latency = static_cast<double>(profile.link_latency);
+  if (spread.per_machine < spread.ranks) {
+    bandwidth = std::min(bandwidth, profile.network_bandwidth * spread.per_machine);
+    latency += (static_cast<double>(profile.network_latency) - latency) / spread.per_machine;
+  }
+  const double nanos = messages * latency + moved / bandwidth * 1e9;
+  // Sums of times over a graph stay within 64 bits.
+  return profile.launch_latency + std::llround(std::min(nanos, 1e15));
+}
+
+Nanos CollectiveTime(const DeviceProfile& profile, const Op& op) {
+  const RankGroup group = GroupOf(op);
+  const auto ranks = static_cast<double>(group.ranks);
+  const Spread spread = SpreadOf(ranks, static_cast<double>(group.reach), static_cast<double>(profile.machine_gpus));
+  return TransferTime(profile, static_cast<double>(MovedBytes(op)), RingMessages(op.kind, ranks), spread);
 }
 
 }  // namespace ebbtide

@@ -32,6 +32,7 @@ constexpr std::array<FamilyEfficiency, static_cast<std::size_t>(kFamilies)> kEff
 const std::unordered_map<std::string_view, OpFamily>& Families() {
   static const std::unordered_map<std::string_view, OpFamily> families = {
       {"empty", kNothing},
+      {"wait_tensor", kNothing},
       {"empty_like", kNothing},
       {"empty_strided", kNothing},
       {"new_empty", kNothing},

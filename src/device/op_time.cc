@@ -7,7 +7,9 @@
 #include <limits>
 #include <optional>
 
+#include "device/collectives.h"
 #include "graph/arguments.h"
+#include "graph/collective.h"
 #include "graph/shape.h"
 
 namespace ebbtide {
@@ -303,6 +305,7 @@ bool IsView(const TrainingGraph& graph, const Op& op) {
 
 Nanos ModelledTime(const TrainingGraph& graph, const Op& op, const DeviceProfile& profile,
                    const OpTimeOptions& options) {
+  if (IsCollective(op)) return CollectiveTime(profile, op);
   if (IsView(graph, op)) return 0;
   const Roofline roofline(graph, op, profile, options);
   const double nanos = roofline.Seconds() * 1e9 + roofline.Launches() * static_cast<double>(profile.launch_latency);

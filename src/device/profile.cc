@@ -55,6 +55,7 @@ const Field kFields[] = {
     {"link_latency_ns", &DeviceProfile::link_latency, 0, 1e9, false},
     {"network_bandwidth", &DeviceProfile::network_bandwidth, 0.01 * kGiga, 1e5 * kGiga, false},
     {"network_latency_ns", &DeviceProfile::network_latency, 0, 1e9, false},
+    {"machine_gpus", &DeviceProfile::machine_gpus, 1, 1024, false},
 };
 
 constexpr std::string_view kFormat = "ebbtide.profile";

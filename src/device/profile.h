@@ -49,6 +49,7 @@ struct DeviceProfile {
   Nanos link_latency = 5000;           // of one message
   double network_bandwidth = 1.25e10;  // to GPUs of other machines, for each GPU
   Nanos network_latency = 15000;
+  std::int64_t machine_gpus = 8;  // GPUs of one machine
 
   double LinkBandwidth() const { return link_bandwidth > 0 ? link_bandwidth : device_to_host_bandwidth; }
 

@@ -213,6 +213,7 @@ constexpr std::string_view kKinds[] = {
     "view",
     "view_as_complex",
     "view_as_real",
+    "wait_tensor",
     "where",
     "xlogy",
     "zero",

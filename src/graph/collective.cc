@@ -7,7 +7,7 @@ namespace ebbtide {
 namespace {
 
 constexpr const char* kMoved = "moved_bytes";
-constexpr const char *kRanks = "group_size", *kGroup = "group_name";
+constexpr const char *kRanks = "group_size", *kGroup = "group_name", *kReach = "group_reach";
 constexpr const char* kStream = "rank_stream";
 constexpr const char *kGather = "gather", *kReduce = "reduce";
 
@@ -17,6 +17,7 @@ void MarkCollective(Op& op, Bytes moved, Stream stream, const RankGroup& group) 
   op.arguments.push_back({kMoved, moved});
   op.arguments.push_back({kRanks, group.ranks});
   op.arguments.push_back({kGroup, group.name});
+  if (group.reach > group.ranks) op.arguments.push_back({kReach, group.reach});
   SetStream(op, stream);
 }
 
@@ -36,7 +37,8 @@ RankGroup GroupOf(const Op& op) {
   if (!IsCollective(op)) return {};
   const std::int64_t* ranks = ArgumentAs<std::int64_t>(op, kRanks);
   const std::string* name = ArgumentAs<std::string>(op, kGroup);
-  return {name == nullptr ? "" : *name, ranks == nullptr ? 1 : *ranks};
+  const std::int64_t* reach = ArgumentAs<std::int64_t>(op, kReach);
+  return {name == nullptr ? "" : *name, ranks == nullptr ? 1 : *ranks, reach == nullptr ? 0 : *reach};
 }
 
 bool IsPointToPoint(const Op& op) { return IsCollective(op) && (op.kind == "send" || op.kind == "recv"); }

@@ -16,6 +16,9 @@ enum class Stream : std::uint8_t { kCompute, kGather, kReduce };
 struct RankGroup {
   std::string name;  // the axis: "data", "tp"
   std::int64_t ranks = 1;
+  // It lies evenly among so many ranks that follow each other; 0: `ranks`. Of 8 ranks by twos, a group that takes every
+  // second has 4 ranks and a reach of 8.
+  std::int64_t reach = 0;
   auto operator<=>(const RankGroup&) const = default;
 };
 
@@ -30,7 +33,7 @@ Bytes MovedBytes(const Op& op);
 RankGroup GroupOf(const Op& op);
 // One that speaks to one other rank: "send", "recv".
 bool IsPointToPoint(const Op& op);
-// kCompute of all that is not marked.
+// kCompute of all that is not marked. What is on another stream runs beside computation.
 Stream StreamOf(const Op& op);
 bool IsCollective(const Op& op);
 

@@ -10,6 +10,7 @@
 #include "estimate/estimate.h"
 #include "estimate/safety.h"
 #include "jobs/plan.h"
+#include "jobs/step.h"
 
 namespace ebbtide::jobs {
 namespace {
@@ -140,7 +141,8 @@ class Adviser {
     if (!out.plain.fits) EBB_RETURN_IF_ERROR(TryAll(plain, before, out));
     out.tried = tried_;
     out.notes.emplace_back(
-        "times are modelled op times of one GPU, without collectives and copies to the host; what is "
+        "times are modelled op times, with collectives over the links of the GPU's profile and without copies to the "
+        "host; what is "
         "learnt with LoRA is not what is learnt without");
     return out;
   }
@@ -158,8 +160,9 @@ class Adviser {
     for (const Storage& storage : graph->storages) cost.lasting += IsPersistent(storage.kind) ? storage.bytes : 0;
     const std::vector<Nanos> times = OpTimes(*graph, options_.gpu);
     for (std::size_t i = 0; i < times.size(); ++i) {
-      (graph->ops[i].phase == Phase::kUpdate ? cost.update : cost.pass) += static_cast<double>(times[i]);
+      if (graph->ops[i].phase == Phase::kUpdate) cost.update += static_cast<double>(times[i]);
     }
+    cost.pass = static_cast<double>(StepTime(*graph, options_.gpu)) - cost.update;
     cost.pass /= static_cast<double>(request.options.accumulate);
     return cost;
   }

@@ -2,17 +2,20 @@
 #include "jobs/fit.h"
 
 #include <algorithm>
+#include <tuple>
 
 #include "base/parallel.h"
 #include "device/link.h"
-#include "device/op_time.h"
 #include "estimate/safety.h"
 #include "jobs/largest_batch.h"
+#include "jobs/step.h"
+#include "parallel/execution_order.h"
 
 namespace ebbtide::jobs {
 namespace {
 
 constexpr double kMostSlowdown = 1e6;
+constexpr std::int64_t kLargestTimed = 1 << 20;  // batches beyond it are timed as if they were this
 
 // A request with its words understood.
 struct Search {
@@ -21,6 +24,8 @@ struct Search {
   const plan::Policy* policy = nullptr;  // null: no plans are asked for
   double slowdown = 2;
   std::vector<TrainingGraph> asked;  // the step at the batch that was asked for, of every rank that differs
+  parallel::Layout layout;
+  std::int64_t batch = 0;  // that was asked for
 };
 
 Status ParsePlans(const FitRequest& request, Search& search) {
@@ -55,8 +60,8 @@ plan::StepAt StepsOf(const AnyBatchModel& model, const DeviceProfile& gpu, const
     auto step = std::make_unique<plan::BatchStep>();
     EBB_ASSIGN_OR_RETURN(step->graph, model.At(batch));
     EBB_RETURN_IF_ERROR(context.CheckStop());
-    step->workload =
-        sim::MakeWorkload(step->graph, OpTimes(step->graph, gpu), {.alignment = AlignmentOf(step->graph.framework)});
+    step->graph = parallel::InExecutionOrder(std::move(step->graph));
+    step->workload = TimedWorkload(step->graph, gpu);
     return step;
   };
 }
@@ -114,6 +119,18 @@ Result<FitWithPlan> FitWithPlanOn(const Search& asked, const Part& part, const J
   return out;
 }
 
+// An iteration of the batch. Of a pipeline, that of the slowest stage, and the time in which it has nothing to do while
+// the first microbatch comes and the last goes: as long as it takes for one microbatch, for each of the other stages.
+Result<Nanos> TimeOf(const Search& search, std::int64_t batch, const DeviceProfile& gpu) {
+  Nanos longest = 0;
+  for (std::int64_t stage = 0; stage < search.model.stages(); ++stage) {
+    EBB_ASSIGN_OR_RETURN(TrainingGraph graph, search.model.At(batch, stage));
+    longest = std::max(longest, StepTime(std::move(graph), gpu));
+  }
+  const parallel::Layout& layout = search.layout;
+  return longest + longest * (layout.pp - 1) / (layout.passes() * layout.chunks);
+}
+
 Result<FitOnGpu> FitOn(const Search& search, const Part& part, const JobContext& context) {
   estimate::Options options = search.options;
   options.gpu = part.gpu;
@@ -129,6 +146,15 @@ Result<FitOnGpu> FitOn(const Search& search, const Part& part, const JobContext&
   fit.max_batch_safe = largest.safe;
   if (search.policy != nullptr) {
     EBB_ASSIGN_OR_RETURN(fit.with_plan, FitWithPlanOn(search, part, context));
+  }
+  const std::int64_t largest_safe = fit.max_batch_safe > 0 ? fit.max_batch_safe : fit.max_batch;
+  fit.timed_batch = !search.asked.empty() ? search.batch : std::min(largest_safe, kLargestTimed);
+  if (fit.timed_batch > 0) {
+    EBB_ASSIGN_OR_RETURN(fit.time, TimeOf(search, fit.timed_batch, part.gpu));
+    const parallel::Layout& layout = search.layout;
+    const std::int64_t samples =
+        fit.timed_batch * search.model.passes() * (layout.gpus / (layout.tp * layout.pp * layout.cp));
+    if (fit.time > 0) fit.samples_per_second = static_cast<double>(samples) * 1e9 / static_cast<double>(fit.time);
   }
   part.Tell(1, {}, context);
   return fit;
@@ -170,10 +196,13 @@ bool FitResult::found() const {
   });
 }
 
-Result<FitResult> Fit(const FitRequest& request, const JobContext& context) {
+namespace {
+
+// As the layout of the request has it.
+Result<FitResult> FitOfLayout(const FitRequest& request, const JobContext& context) {
   EBB_ASSIGN_OR_RETURN(const Training training, ParseTraining(request.training, request.model));
   EBB_ASSIGN_OR_RETURN(const std::vector<DeviceProfile> gpus, ProfilesOf(request));
-  Search search{.model = {}, .options = training.options, .asked = {}};
+  Search search{.model = {}, .options = training.options, .asked = {}, .layout = request.model.layout};
   EBB_RETURN_IF_ERROR(ParsePlans(request, search));
   ModelRequest model = request.model;
   model.options.framework = training.framework;
@@ -182,7 +211,8 @@ Result<FitResult> Fit(const FitRequest& request, const JobContext& context) {
                 .batch = {},
                 .terms = {},
                 .safe_probability = estimate::SafetyRule().probability,
-                .gpus = {}};
+                .gpus = {},
+                .layouts = {}};
   if (search.policy != nullptr && search.model.stages() > 1) {
     return Fail("--with-plan: of no use with --pp, whose stages need plans of their own; expected `ebbtide plan`");
   }
@@ -192,6 +222,7 @@ Result<FitResult> Fit(const FitRequest& request, const JobContext& context) {
   }
   if (model.Gave("--batch-size")) {
     out.batch = model.options.batch_size;
+    search.batch = *out.batch;
     for (std::int64_t stage = 0; stage < search.model.stages(); ++stage) {
       EBB_ASSIGN_OR_RETURN(TrainingGraph graph, search.model.At(*out.batch, stage));
       search.asked.push_back(std::move(graph));
@@ -209,6 +240,57 @@ Result<FitResult> Fit(const FitRequest& request, const JobContext& context) {
     out.gpus.push_back(*std::move(fit));
   }
   return out;
+}
+
+// What fits goes first, then what trains most samples in a second.
+bool IsBetter(const FitOnGpu& a, const FitOnGpu& b, bool asked) {
+  const auto rank = [&](const FitOnGpu& fit) {
+    const bool is_safe = asked ? fit.is_batch_safe : fit.max_batch_safe > 0;
+    const bool fits = asked ? fit.fits_batch : fit.max_batch > 0;
+    return std::tuple(is_safe, fits, fit.samples_per_second);
+  };
+  return rank(a) > rank(b);
+}
+
+Result<FitResult> FitOfEachLayout(const FitRequest& request, const JobContext& context) {
+  EBB_ASSIGN_OR_RETURN(const std::vector<DeviceProfile> gpus, ProfilesOf(request));
+  const std::int64_t machine = std::ranges::max_element(gpus, {}, &DeviceProfile::machine_gpus)->machine_gpus;
+  std::optional<FitResult> out;
+  std::vector<FitLayout> layouts;
+  std::optional<Error> refused;
+  for (const parallel::Layout& layout : parallel::UsualLayouts(request.model.layout.gpus, machine)) {
+    FitRequest of_layout = request;
+    of_layout.model.layout.data = layout.data;
+    of_layout.model.layout.tp = layout.tp;
+    of_layout.model.layout.pp = layout.pp;
+    FitLayout row{.flags = parallel::FlagsOf(layout), .refused = {}, .gpus = {}};
+    auto fit = FitOfLayout(of_layout, context);
+    EBB_RETURN_IF_ERROR(context.CheckStop());
+    if (fit) {
+      row.gpus = fit->gpus;
+      if (!out) {
+        out = *std::move(fit);
+      } else {
+        for (std::size_t i = 0; i < row.gpus.size(); ++i) {
+          if (IsBetter(row.gpus[i], out->gpus[i], out->batch.has_value())) out->gpus[i] = row.gpus[i];
+        }
+      }
+    } else {
+      row.refused = fit.error().message;
+      if (!refused) refused = fit.error();
+    }
+    layouts.push_back(std::move(row));
+  }
+  if (!out) return tl::unexpected<Error>(*refused);
+  out->layouts = std::move(layouts);
+  return *std::move(out);
+}
+
+}  // namespace
+
+Result<FitResult> Fit(const FitRequest& request, const JobContext& context) {
+  const bool is_open = !request.model.layout.IsPlain() && !parallel::HasAxes(request.model.layout);
+  return is_open ? FitOfEachLayout(request, context) : FitOfLayout(request, context);
 }
 
 }  // namespace ebbtide::jobs

@@ -48,6 +48,17 @@ struct FitOnGpu {
   bool fits_batch = false;               // the batch that was asked for
   bool is_batch_safe = false;            // and whether its safe figure fits
   std::optional<FitWithPlan> with_plan;  // where it was asked for
+  // Of the batch that was asked for, else of the largest that is safe, else of the largest; 0: not one sample fits.
+  std::int64_t timed_batch = 0;
+  Nanos time = 0;                 // of an iteration of it, nothing moved; with collectives
+  double samples_per_second = 0;  // of all GPUs together
+};
+
+// One way of several GPUs to share the work.
+struct FitLayout {
+  std::string flags;           // "--tp 2 --fsdp"
+  std::string refused;         // why there are no figures; empty: there are
+  std::vector<FitOnGpu> gpus;  // smallest memory first
 };
 
 // What plans were asked for.
@@ -62,7 +73,8 @@ struct FitResult {
   std::optional<std::int64_t> batch;  // that was asked for
   std::optional<FitTerms> terms;      // where plans were asked for
   double safe_probability = 0;        // with which a safe batch is meant to fit
-  std::vector<FitOnGpu> gpus;         // smallest memory first
+  std::vector<FitOnGpu> gpus;         // smallest memory first; with `layouts`, of each GPU the best of them
+  std::vector<FitLayout> layouts;     // where several GPUs were given and not how they share the work
 
   // Of the GPUs on which the batch fits, the one with least memory; null: none, or no batch was asked for.
   const FitOnGpu* smallest() const;

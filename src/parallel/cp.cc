@@ -40,7 +40,8 @@ std::int64_t Elements(const Tensor& tensor) {
 
 class Ring {
  public:
-  Ring(const TrainingGraph& graph, const Layout& layout) : from_(graph), ranks_(layout.cp), out_(graph) {}
+  Ring(const TrainingGraph& graph, const Layout& layout)
+      : from_(graph), ranks_(layout.cp), group_{"context", layout.cp, layout.cp * layout.tp}, out_(graph) {}
 
   Result<TrainingGraph> Run() && {
     bool any = false;
@@ -94,7 +95,7 @@ class Ring {
     const TensorId joined = New(elements, dtype), all = New(elements * ranks_, dtype);
     out_.Emit("cat", op.phase, op.layer, parts, {joined});
     out_.EmitCollective("all_gather_into_tensor", op.phase, op.layer, {joined}, {all},
-                        elements * ItemSize(dtype) * (ranks_ - 1), Stream::kCompute, {"context", ranks_});
+                        elements * ItemSize(dtype) * (ranks_ - 1), Stream::kCompute, group_);
     return all;
   }
 
@@ -159,7 +160,7 @@ class Ring {
       const TensorId joined = New(keys + values, DType::kFloat32), next = New(keys + values, DType::kFloat32);
       out_.Emit("cat", op.phase, op.layer, handed, {joined});
       out_.EmitCollective("all_to_all_single", op.phase, op.layer, {joined}, {next}, (keys + values) * 4,
-                          Stream::kCompute, {"context", ranks_});
+                          Stream::kCompute, group_);
       handed = {next};
       const TensorId sum = i == 0 ? sums[0] : New(Elements(from_.tensor(query)), DType::kFloat32);
       out_.Emit(i == 0 ? "add_" : "cat", op.phase, op.layer, {sums[0], made, next},
@@ -171,6 +172,7 @@ class Ring {
 
   const TrainingGraph& from_;
   const std::int64_t ranks_;
+  const RankGroup group_;
   Rewriter out_;
   std::vector<TensorId> copies_;         // of keys and values, for the op at hand
   std::map<TensorId, TensorId> merged_;  // by result of a forward op

@@ -337,9 +337,16 @@ class Fsdp {
   // To the end of backward; the storage is one of the old graph.
   void Hold(StorageId storage) { out_.graph().storages[storage.index()].released_after = last_backward_; }
 
+  // Computation goes on when the unit reduced last is. The second FSDP has held what was reduced until then.
+  void WaitForReduced() {
+    const OpId wait =
+        out_.Emit("wait_tensor", Phase::kBackward, "", {shards_}, {}, Stream::kCompute, /*mutated=*/{shards_});
+    if (!IsFirst()) out_.graph().storages[reduced_.index()].released_after = wait;
+  }
+
   void FinishBackward() {
+    if (reduced_.valid()) WaitForReduced();
     const OpId last(out_.next().index() - 1);
-    if (reduced_.valid() && !IsFirst()) out_.graph().storages[reduced_.index()].released_after = last;
     for (const StorageId storage : held_) out_.graph().storages[storage.index()].released_after = last;
     for (std::size_t u = 0; u < units_.units.size(); ++u) {
       const Unit& unit = units_.units[u];
@@ -406,9 +413,7 @@ class Fsdp {
     const Bytes reduced = elements * ItemSize(dtype);  // this rank's part
     const StorageId input = out_.NewStorage(reduced * ranks_, StorageKind::kTemporary, "");
     const TensorId flat_input = out_.FlatTensor(input, dtype);
-    if (reduced_.valid() && !IsFirst()) {
-      out_.graph().storages[reduced_.index()].released_after = OpId(out_.next().index() - 1);
-    }
+    if (reduced_.valid() && !IsFirst()) WaitForReduced();
     out_.Emit(IsFirst() ? "cat" : "_chunk_cat", Phase::kBackward, unit.name, whole, {flat_input});
     const StorageId output =
         out_.NewStorage(elements * ItemSize(shard_dtype), StorageKind::kGradient, unit.name + ".grad");
@@ -441,6 +446,7 @@ class Fsdp {
       out_.Emit("_to_copy", Phase::kBackward, unit.name, {part}, outputs, Stream::kReduce);
     }
     reduced_ = input;
+    shards_ = flat_output;
   }
 
   TrainingGraph from_;  // without the ops that are copied already
@@ -468,6 +474,7 @@ class Fsdp {
   std::vector<StorageId> held_;        // to the end of backward
   StorageId before_;                   // the flat buffer of the unit gathered last, in forward
   StorageId reduced_;                  // the flat buffer of the unit reduced last
+  TensorId shards_;                    // and what it was reduced to
 };
 
 }  // namespace

@@ -1,6 +1,8 @@
 // Names of layouts, and which make sense.
 #include "parallel/layout.h"
 
+#include <algorithm>
+
 namespace ebbtide::parallel {
 namespace {
 
@@ -27,6 +29,47 @@ std::string Describe(const Layout& layout) {
   if (layout.pp > 1) add(fmt::format("pp {}", layout.pp));
   if (layout.cp > 1) add(fmt::format("cp {}", layout.cp));
   return fmt::format("{} GPUs: {}", layout.gpus, axes);
+}
+
+std::string FlagsOf(const Layout& layout) {
+  std::string out;
+  const auto add = [&](const std::string& flag) { out += (out.empty() ? "" : " ") + flag; };
+  if (layout.tp > 1) add(fmt::format("--tp {}", layout.tp));
+  if (layout.pp > 1) add(fmt::format("--pp {}", layout.pp));
+  if (layout.cp > 1) add(fmt::format("--cp {}", layout.cp));
+  switch (layout.data) {
+    case DataParallel::kNone: break;
+    case DataParallel::kDdp: add("--ddp"); break;
+    case DataParallel::kFsdp1: add("--fsdp=1"); break;
+    case DataParallel::kFsdp2: add("--fsdp"); break;
+    case DataParallel::kZero1: add("--zero 1"); break;
+    case DataParallel::kZero2: add("--zero 2"); break;
+    case DataParallel::kZero3: add("--zero 3"); break;
+  }
+  return out;
+}
+
+std::vector<Layout> UsualLayouts(std::int64_t gpus, std::int64_t machine_gpus) {
+  std::vector<Layout> out;
+  const auto add = [&](std::int64_t tp, std::int64_t pp, DataParallel data) {
+    Layout layout;
+    layout.gpus = gpus;
+    layout.tp = tp;
+    layout.pp = pp;
+    if (layout.data_ranks() > 1) layout.data = data;
+    out.push_back(layout);
+  };
+  for (const DataParallel data :
+       {DataParallel::kDdp, DataParallel::kFsdp2, DataParallel::kZero1, DataParallel::kZero2, DataParallel::kZero3}) {
+    add(1, 1, data);
+  }
+  for (std::int64_t ranks = 2; ranks <= std::min(gpus, machine_gpus); ranks *= 2) {
+    if (gpus % ranks == 0) add(ranks, 1, DataParallel::kFsdp2);
+  }
+  for (std::int64_t stages = 2; stages <= std::min<std::int64_t>(gpus, 8); stages *= 2) {
+    if (gpus % stages == 0) add(1, stages, DataParallel::kDdp);
+  }
+  return out;
 }
 
 Status CheckLayout(const Layout& layout) {

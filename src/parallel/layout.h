@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "base/units.h"
@@ -67,6 +68,18 @@ struct Layout {
 
 // "fsdp2 over 8 GPUs".
 std::string Describe(const Layout& layout);
+
+// The command line's flags for its axes: "--tp 2 --fsdp".
+std::string FlagsOf(const Layout& layout);
+
+// Whether it says how several GPUs share the work.
+inline bool HasAxes(const Layout& layout) {
+  return layout.data != DataParallel::kNone || layout.tp * layout.pp * layout.cp > 1;
+}
+
+// What is usual for so many GPUs, of machines of so many: each way to share samples; matrices over 2, 4 and so on of a
+// machine's GPUs, the rest sharded; stages, the rest as DDP has it.
+std::vector<Layout> UsualLayouts(std::int64_t gpus, std::int64_t machine_gpus);
 
 // Fails where the axes do not multiply to the GPUs, or several GPUs have nothing to share.
 Status CheckLayout(const Layout& layout);

@@ -215,12 +215,15 @@ class Pipeline {
     copied_[{place, old}] = out_.Copy(OpId(old), [&](TensorId id) { return At(id, place); });
   }
 
+  // Stages are the outermost axis.
+  RankGroup Neighbour(const char* name) const { return {name, 2, 2 * layout_.data_ranks() * layout_.tp}; }
+
   void Receive(const std::vector<TensorId>& ids, Phase phase, const Place& place, const char* from) {
     std::map<StorageId, std::vector<TensorId>> by_storage;
     for (const TensorId id : ids) by_storage[from_.tensor(id).storage].push_back(id);
     for (const auto& [storage, tensors] : by_storage) {
       out_.EmitCollective("recv", phase, "pp", {}, At(tensors, place), from_.storage(storage).bytes, Stream::kCompute,
-                          {from, 2});
+                          Neighbour(from));
     }
   }
 
@@ -229,7 +232,7 @@ class Pipeline {
     for (const TensorId id : ids) by_storage[from_.tensor(id).storage] = id;
     for (const auto& [storage, id] : by_storage) {
       out_.EmitCollective("send", phase, "pp", {At(id, place)}, {}, from_.storage(storage).bytes, Stream::kCompute,
-                          {to, 2});
+                          Neighbour(to));
     }
   }
 

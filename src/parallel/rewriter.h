@@ -12,7 +12,9 @@
 namespace ebbtide::parallel {
 
 // The ranks that see different tokens.
-inline RankGroup DataGroup(const Layout& layout) { return {"data", layout.data_ranks()}; }
+inline RankGroup DataGroup(const Layout& layout) {
+  return {"data", layout.data_ranks(), layout.data_ranks() * layout.tp};
+}
 
 class Rewriter {
  public:

@@ -3,6 +3,7 @@
 // buffer, which backward makes and which has its full size however small the model is. Stage 1 keeps all gradients,
 // stage 2 this rank's part, stage 3 divides the parameters too and gathers them unit by unit.
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "parallel/rank.h"
@@ -60,7 +61,11 @@ class Zero {
   void MakeBucket() {
     bucket_storage_ = out_.NewStorage(layout_.zero_bucket * ItemSize(dtype_), StorageKind::kTemporary, "");
     bucket_ = out_.FlatTensor(bucket_storage_, dtype_);
-    out_.Emit("empty", Phase::kBackward, "zero.bucket", {}, {bucket_});
+    // What is used of it at most.
+    out_.graph().tensors[bucket_.index()].shape = {std::min(layout_.zero_bucket, gradient_bytes_ / ItemSize(dtype_))};
+    std::vector<TensorId> places = {bucket_};
+    for (const TensorId id : gradients_) places.push_back(place_of_[id] = out_.Rebase(id, bucket_storage_));
+    out_.Emit("empty", Phase::kBackward, "zero.bucket", {}, places);
   }
 
   // What an op has made goes into the bucket, and through it to its owner.
@@ -68,8 +73,9 @@ class Zero {
     for (const TensorId id : std::vector(out_.graph().op(copied).outputs)) {
       if (std::find(gradients_.begin(), gradients_.end(), id) == gradients_.end()) continue;
       const Bytes bytes = from_.storage_of(id).bytes;
-      out_.EmitCollective("reduce_scatter_tensor", Phase::kBackward, "zero", {id, bucket_}, {},
-                          bytes * (ranks_ - 1) / ranks_, Stream::kReduce, DataGroup(layout_), {bucket_});
+      if (filled_ + bytes > layout_.zero_bucket * ItemSize(dtype_)) Reduce();
+      out_.Emit("copy_", Phase::kBackward, "zero", {id, place_of_.at(id)}, {}, Stream::kCompute, {place_of_.at(id)});
+      filled_ += bytes;
       if (!DropsGradients()) continue;
       Storage& storage = out_.graph().storages[from_.tensor(id).storage.index()];
       storage.kind = StorageKind::kTemporary;
@@ -77,8 +83,18 @@ class Zero {
     }
   }
 
+  // The bucket, when it is full. Computation waits for it (overlap_comm=False). Stage 3 has reduced what comes here.
+  void Reduce() {
+    const Bytes moved = layout_.data == DataParallel::kZero3 ? 0 : filled_ * (ranks_ - 1) / ranks_;
+    filled_ = 0;
+    if (moved == 0) return;
+    out_.EmitCollective("reduce_scatter_tensor", Phase::kBackward, "zero", {bucket_}, {}, moved, Stream::kCompute,
+                        DataGroup(layout_), {bucket_});
+  }
+
   void EndBackward() {
     if (!bucket_.valid()) return;
+    Reduce();
     if (DropsGradients()) {
       const StorageId kept = out_.NewStorage(part_ * ItemSize(dtype_), StorageKind::kGradient, "zero.grad");
       partition_ = out_.FlatTensor(kept, dtype_);
@@ -123,6 +139,8 @@ class Zero {
   std::int64_t states_ = 0;  // of the optimizer, per element
   DType dtype_ = DType::kFloat32;
   StorageId bucket_storage_;
+  Bytes filled_ = 0;                       // of the bucket
+  std::map<TensorId, TensorId> place_of_;  // by gradient, in the bucket
   TensorId bucket_, partition_;
 };
 

@@ -53,7 +53,7 @@ Problem MakeProblem(const sim::Workload& workload, const Link& link, const Limit
   std::partial_sum(workload.time.begin(), workload.time.end(), out.clock.begin() + 1);
   out.again.resize(workload.storages(), 0);
   for (const StorageId s : workload.storage_ids()) {
-    for (const OpId op : workload.recipe[s]) out.again[s] += workload.time[op];
+    for (const OpId op : workload.recipe[s]) out.again[s] += workload.Cost(op);
   }
   for (const StorageId s : workload.storage_ids()) {
     const bool lasting = workload.recipe[s].empty();

@@ -80,7 +80,7 @@ class Moves {
     moved.bytes = workload_.bytes[s];
     if (moved.swapped) return;
     moved.cost = 0;
-    for (const OpId op : workload_.recipe[s]) moved.cost += workload_.time[op] * moved.returns;
+    for (const OpId op : workload_.recipe[s]) moved.cost += workload_.Cost(op) * moved.returns;
   }
   void Count(Handling& handling, StorageId s) const {
     ++handling.storages;
@@ -106,23 +106,35 @@ std::vector<Stall> FindStalls(const sim::Workload& workload, const sim::Schedule
     if (!last.valid() || outcome.left[i] > outcome.left[last]) last = i;
   }
   IdVector<StorageId, Nanos> arrival(workload.storages(), 0);
+  IdVector<StorageId, bool> is_from_ranks(workload.storages(), false);
   StepId step(0);
   const auto wait_for_memory = [&](StepId k) {
     const Nanos from = outcome.boundary[k], to = outcome.released[k];
     if (to <= from) return;
     const StayId stay = last_to_leave[k];
-    out.push_back({from, to, Stall::Cause::kMemory, k < schedule.steps.end_id() ? schedule.steps[k] : OpId(),
-                   stay.valid() ? schedule.stays[stay].storage : StorageId()});
+    const OpId op = k < schedule.steps.end_id() ? schedule.steps[k] : OpId();
+    // First for copies to the host, then for collectives that use what ends here.
+    const Nanos copied = stay.valid() ? std::clamp(outcome.left[stay], from, to) : from;
+    if (copied > from) out.push_back({from, copied, Stall::Cause::kMemory, op, schedule.stays[stay].storage});
+    if (to > copied) out.push_back({copied, to, Stall::Cause::kRanks, op, StorageId()});
   };
   for (const sim::Span& span : outcome.timeline) {
-    if (span.stream == sim::Stream::kToDevice) arrival[span.storage] = span.end;
-    if (span.stream != sim::Stream::kCompute) continue;
+    if (span.stream == sim::Stream::kToDevice) arrival[span.storage] = span.end, is_from_ranks[span.storage] = false;
+    if (!span.op.valid()) continue;
     wait_for_memory(step);
-    if (span.begin > outcome.released[step]) {
+    if (span.stream == sim::Stream::kExchange) {
+      for (const auto& list : {workload.births[span.op], workload.changes[span.op]}) {
+        for (const StorageId s : list) arrival[s] = span.end, is_from_ranks[s] = true;
+      }
+    } else if (span.begin > outcome.released[step]) {
       Stall stall{outcome.released[step], span.begin, Stall::Cause::kData, span.op, StorageId()};
       for (const StorageId s : workload.needs[span.op]) {
         if (!stall.storage.valid() || arrival[s] > arrival[stall.storage]) stall.storage = s;
       }
+      // Nothing has come just now: it waits to change what a collective uses.
+      const bool for_use = !stall.storage.valid() || arrival[stall.storage] < span.begin;
+      if (for_use && workload.HasExchanges()) stall.storage = StorageId();
+      if (for_use ? workload.HasExchanges() : is_from_ranks[stall.storage]) stall.cause = Stall::Cause::kRanks;
       out.push_back(stall);
     }
     ++step;

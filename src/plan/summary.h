@@ -25,11 +25,11 @@ struct MovedStorage {
 
 // Compute stands still.
 struct Stall {
-  enum class Cause : std::uint8_t { kMemory, kData, kDrain };
+  enum class Cause : std::uint8_t { kMemory, kData, kDrain, kRanks };
   Nanos begin = 0, end = 0;
   Cause cause = Cause::kMemory;
   OpId op;            // that waits; none: the iteration's end does
-  StorageId storage;  // whose copy it waits for
+  StorageId storage;  // whose copy or collective it waits for; none: not known
 
   Nanos length() const { return end - begin; }
 };

@@ -6,6 +6,8 @@
 #include <map>
 #include <set>
 
+#include "graph/collective.h"
+
 namespace ebbtide::plan {
 namespace {
 
@@ -96,6 +98,9 @@ class Validator {
       if (op == next) ++next;
       if (is_again_.back() && !graph_.op(op).deterministic) {
         return Fail("{}: runs again, but gives other bits each time", StepName(k));
+      }
+      if (is_again_.back() && IsPointToPoint(graph_.op(op))) {
+        return Fail("{}: runs again, but the other rank speaks once", StepName(k));
       }
     }
     if (next != end) return Fail("op {} never runs", next.value);

@@ -16,6 +16,7 @@ Machine::Machine(const Workload& workload, const Link& link, bool record)
       settled_(workload.storages(), true),
       host_ready_(workload.storages()),
       arrival_(workload.storages()),
+      exchanged_(workload.HasExchanges() ? workload.storages() : 0),
       open_(record ? workload.storages() : 0) {
   for (const StorageId s : workload.storage_ids()) {
     if (workload.IsState(s)) BeginStay(s, Begin::kPresent);
@@ -66,9 +67,11 @@ void Machine::QueueComing() {
 
 void Machine::Run(OpId op, bool again) {
   QueueComing();
+  Nanos ready = now_;
   for (const StorageId s : workload_->needs[op]) {
     assert(on_device_[s]);
-    now_ = std::max(now_, arrival_[s]);
+    ready = std::max(ready, arrival_[s]);
+    if (!settled_[s]) now_ = std::max(now_, arrival_[s]);
     settled_[s] = true;
   }
   for (const StorageId s : workload_->births[op]) {
@@ -80,11 +83,31 @@ void Machine::Run(OpId op, bool again) {
   }
   if (record_) schedule_.steps.push_back(op);
   ++next_step_;
-  now_ += workload_->time[op];
+  if (workload_->RunsBeside(op)) {
+    Exchange(op, again, ready);
+  } else {
+    for (const StorageId s : workload_->changes[op]) ready = std::max(ready, Unused(s));
+    now_ = ready + workload_->time[op];
+  }
   step_end_ = now_;
 }
 
+void Machine::Exchange(OpId op, bool again, Nanos ready) {
+  Nanos begin = std::max(ready, exchange_free_);
+  if (workload_->exchanges_use_host_link) begin = std::max({begin, out_free_, in_free_});
+  exchange_free_ = begin + workload_->exchange[op];
+  if (workload_->exchanges_use_host_link) out_free_ = in_free_ = exchange_free_;
+  if (again) {
+    now_ = exchange_free_;
+    return;
+  }
+  for (const StorageId s : workload_->needs[op]) exchanged_[s] = exchange_free_;
+  for (const StorageId s : workload_->births[op]) exchanged_[s] = arrival_[s] = exchange_free_;
+  for (const StorageId s : workload_->changes[op]) arrival_[s] = exchange_free_;
+}
+
 void Machine::Drop(StorageId s, End end) {
+  now_ = std::max(now_, Unused(s));
   EndStay(s, end);
   if (end == End::kFree) ForgetHostCopy(s);
 }
@@ -94,13 +117,13 @@ void Machine::BeginCopyOut(StorageId s) {
   on_host_[s] = true;
   host_used_ += workload_->bytes[s];
   host_peak_ = std::max(host_peak_, host_used_);
-  host_ready_[s] = out_free_ = std::max(out_free_, step_end_) + link_.TimeOut(workload_->bytes[s]);
+  host_ready_[s] = out_free_ = std::max({out_free_, step_end_, arrival_[s]}) + link_.TimeOut(workload_->bytes[s]);
   if (record_) open_[s].leave = next_step_, open_[s].turn = copies_out_++, open_[s].end = End::kCopyOut;
 }
 
 void Machine::FinishCopyOut(StorageId s) {
   assert(on_host_[s]);
-  now_ = std::max(now_, host_ready_[s]);
+  now_ = std::max({now_, host_ready_[s], Unused(s)});
   // A stay that began by a copy-in and changed nothing has its copy on the host already.
   EndStay(s, record_ && open_[s].end == End::kCopyOut ? End::kCopyOut : End::kDrop);
 }

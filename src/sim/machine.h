@@ -36,7 +36,7 @@ class Machine {
   // Runs of ops so far.
   std::size_t steps() const { return next_step_.index(); }
   // When all streams are done.
-  Nanos finish() const { return std::max(now_, std::max(out_free_, in_free_)); }
+  Nanos finish() const { return std::max({now_, out_free_, in_free_, exchange_free_}); }
   // Bytes that `op` takes while it runs beside what is there; `again`: as a recomputation.
   Bytes RoomFor(OpId op, bool again) const;
 
@@ -64,15 +64,21 @@ class Machine {
   void EndStay(StorageId s, End end);
   void ForgetHostCopy(StorageId s);
   void QueueComing();
+  // The op on the communication stream; all it needs is there at `ready`.
+  void Exchange(OpId op, bool again, Nanos ready);
+  // When nothing on the communication stream uses it.
+  Nanos Unused(StorageId s) const { return exchanged_.empty() ? 0 : exchanged_[s]; }
 
   const Workload* workload_;
   Link link_;
   bool record_;
-  Nanos now_ = 0, step_end_ = 0, out_free_ = 0, in_free_ = 0;
+  Nanos now_ = 0, step_end_ = 0, out_free_ = 0, in_free_ = 0, exchange_free_ = 0;
   Bytes used_ = 0, host_used_ = 0, host_peak_ = 0;
   StepId next_step_{0};
   IdVector<StorageId, std::uint8_t> on_device_, on_host_, settled_;
-  IdVector<StorageId, Nanos> host_ready_, arrival_;
+  IdVector<StorageId, Nanos> host_ready_;
+  IdVector<StorageId, Nanos> arrival_;    // when what the host or other ranks send is there
+  IdVector<StorageId, Nanos> exchanged_;  // when the communication stream is done with it; empty without one
   std::vector<Coming> coming_;
   // ---- The record
   IdVector<StorageId, Stay> open_;  // the stay it is in

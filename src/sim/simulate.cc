@@ -1,4 +1,4 @@
-// A schedule in time: the clocks of three streams, and the bytes held beside them.
+// A schedule in time: the clocks of the streams, and the bytes held beside them.
 #include "sim/simulate.h"
 
 #include <algorithm>
@@ -90,7 +90,11 @@ Outcome Simulate(const Workload& workload, const Schedule& schedule, const Link&
   // By stay: when its copy to the host is queued and done, and when its copy to the device is done; 0 without one.
   IdVector<StayId, Nanos> queued(schedule.stays.size(), 0), done(schedule.stays.size(), 0),
       arrived(schedule.stays.size(), 0);
-  Nanos now = 0, out_free = 0, in_free = 0;
+  Nanos now = 0, out_free = 0, in_free = 0, exchange_free = 0;
+  // By storage, of the communication stream: when it has written the contents, and when it is done with them.
+  const std::size_t exchanged = workload.HasExchanges() ? workload.storages() : 0;
+  IdVector<StorageId, Nanos> written(exchanged, 0), used(exchanged, 0);
+  if (options.keep_timeline && exchanged > 0) out.used.resize(schedule.stays.size(), 0);
   const auto log = [&](Stream stream, Nanos begin, Nanos until, OpId op, StorageId storage, bool repeated) {
     if (options.keep_timeline) out.timeline.push_back({stream, begin, until, op, storage, repeated});
   };
@@ -98,7 +102,7 @@ Outcome Simulate(const Workload& workload, const Schedule& schedule, const Link&
     if (options.keep_timeline) out.boundary.push_back(now);
     for (const StayId i : layout.leaving[k]) {
       const StorageId s = schedule.stays[i].storage;
-      const Nanos begin = std::max(out_free, now);
+      const Nanos begin = std::max({out_free, now, exchanged > 0 ? written[s] : 0});
       queued[i] = now;
       done[i] = out_free = begin + link.TimeOut(workload.bytes[s]);
       out.copied_out += workload.bytes[s];
@@ -108,6 +112,14 @@ Outcome Simulate(const Workload& workload, const Schedule& schedule, const Link&
     for (const StayId i : layout.ending[k]) released = std::max(released, done[i]);
     out.wait_for_memory += released - now;
     now = released;
+    if (exchanged > 0) {
+      for (const StayId i : layout.ending[k]) {
+        released = std::max(released, used[schedule.stays[i].storage]);
+        if (options.keep_timeline) out.used[i] = used[schedule.stays[i].storage];
+      }
+      out.wait_for_ranks += released - now;
+      now = released;
+    }
     if (options.keep_timeline) out.released.push_back(now);
     for (const StayId i : layout.entering[k]) {
       const StorageId s = schedule.stays[i].storage;
@@ -121,11 +133,36 @@ Outcome Simulate(const Workload& workload, const Schedule& schedule, const Link&
     Nanos ready = now;
     for (const StayId i : layout.arrivals[k]) ready = std::max(ready, arrived[i]);
     out.wait_for_data += ready - now;
+    if (workload.RunsBeside(op)) {
+      now = ready;
+      for (const StorageId s : workload.needs[op]) ready = std::max(ready, written[s]);
+      Nanos begin = std::max(ready, exchange_free);
+      if (workload.exchanges_use_host_link) begin = std::max({begin, out_free, in_free});
+      exchange_free = begin + workload.exchange[op];
+      if (workload.exchanges_use_host_link) out_free = in_free = exchange_free;
+      out.exchange += workload.exchange[op];
+      log(Stream::kExchange, begin, exchange_free, op, StorageId(), layout.again[k]);
+      if (layout.again[k]) {
+        out.recompute += exchange_free - now;
+        now = exchange_free;
+        continue;
+      }
+      for (const StorageId s : workload.needs[op]) used[s] = exchange_free;
+      for (const StorageId s : workload.births[op]) used[s] = written[s] = exchange_free;
+      for (const StorageId s : workload.changes[op]) written[s] = exchange_free;
+      continue;
+    }
+    if (exchanged > 0) {
+      const Nanos data = ready;
+      for (const StorageId s : workload.needs[op]) ready = std::max(ready, written[s]);
+      for (const StorageId s : workload.changes[op]) ready = std::max(ready, used[s]);
+      out.wait_for_ranks += ready - data;
+    }
     now = ready + workload.time[op];
     if (layout.again[k]) out.recompute += workload.time[op];
     log(Stream::kCompute, ready, now, op, StorageId(), layout.again[k]);
   }
-  out.time = std::max({now, out_free, in_free});
+  out.time = std::max({now, out_free, in_free, exchange_free});
   out.drain = out.time - now;
   const IdVector<StepId, Bytes> bytes = StepBytes(workload, schedule);
   if (!bytes.empty()) out.peak = *std::ranges::max_element(bytes);

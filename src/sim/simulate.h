@@ -1,4 +1,4 @@
-// One iteration of a schedule in time: a compute stream and a copy stream each way.
+// One iteration of a schedule in time: a compute stream, a copy stream each way, and a communication stream.
 //
 // At boundary k, which compute reaches when step k-1 has ended:
 //   1. the copies to the host that leave here are queued, in the order of their turns;
@@ -6,7 +6,12 @@
 //   3. then the copies to the device that begin here are queued, in the order in which the graph's ops next need them;
 //   4. compute waits for those copies that step k is the first to need, and step k runs.
 // Which these are, layout.h tells.
-// The iteration ends when all three streams are done.
+//
+// A step whose op runs beside computation (collectives) is queued on the communication stream in 4, where compute has
+// waited for copies as ever, and begins when those before it have ended; compute goes on at once. Compute waits for it
+// before a step that needs what it makes or changes, or that changes what it uses, and at a boundary where a stay of
+// what it uses ends. Run again, it is waited for at once. Where collectives go over the link to the host, they and the
+// copies take turns in the order in which they are queued. The iteration ends when all streams are done.
 #pragma once
 
 #include <vector>
@@ -17,7 +22,7 @@
 
 namespace ebbtide::sim {
 
-enum class Stream : std::uint8_t { kCompute, kToHost, kToDevice };
+enum class Stream : std::uint8_t { kCompute, kToHost, kToDevice, kExchange };
 
 struct Span {
   Stream stream = Stream::kCompute;
@@ -34,13 +39,17 @@ struct Outcome {
   Nanos recompute = 0;        // spent in running ops again
   Nanos wait_for_memory = 0;  // compute stood still for copies to the host
   Nanos wait_for_data = 0;    // ... for copies to the device
-  Nanos drain = 0;            // from the last op to the last copy
+  Nanos wait_for_ranks = 0;   // ... for ops of the communication stream
+  Nanos exchange = 0;         // how long the communication stream was busy
+  Nanos drain = 0;            // from the last op to the last copy or collective
   Bytes copied_out = 0, copied_in = 0;
   // ---- Only if asked for
   std::vector<Span> timeline;
   IdVector<StepId, Nanos> boundary;  // when compute reaches each
   IdVector<StepId, Nanos> released;  // ... and has waited for the copies to the host that end there
   IdVector<StayId, Nanos> left;      // when its copy to the host is done; 0 where it has none
+  IdVector<StayId, Nanos> used;      // when the communication stream is done with it; 0 where it never uses it; empty
+                                     // without such a stream
 };
 
 struct SimulateOptions {

@@ -36,6 +36,8 @@ Needs FindNeeds(const Workload& workload, const Schedule& schedule) {
   return out;
 }
 
+bool IsLetGo(const Stay& stay) { return stay.end == End::kFree || stay.end == End::kDrop; }
+
 // Copies to the device, in the order in which their stream makes them.
 struct CopyIn {
   Nanos begin = 0;
@@ -47,7 +49,7 @@ void DelayCopiesIn(const Workload& workload, const Link& link, const Outcome& ou
   IdVector<StepId, Nanos> begin;
   IdVector<StorageId, std::vector<Nanos>> begins(workload.storages());  // of each storage's copies, in order
   for (const Span& span : outcome.timeline) {
-    if (span.stream == Stream::kCompute) begin.push_back(span.begin);
+    if (span.op.valid()) begin.push_back(span.begin);
     if (span.stream == Stream::kToDevice) begins[span.storage].push_back(span.begin);
   }
   IdVector<StorageId, std::size_t> taken(workload.storages(), 0);
@@ -75,15 +77,20 @@ void Trim(const Workload& workload, const Link& link, Schedule& schedule) {
   const Needs needs = FindNeeds(workload, schedule);
   for (const StayId i : schedule.stays.ids()) {
     Stay& stay = schedule.stays[i];
-    if (stay.end == End::kFree || stay.end == End::kDrop) stay.to = std::min(stay.to, needs.end[i]);
+    const bool exchanged = workload.HasExchanges() && workload.held_until[stay.storage].valid();
+    if (IsLetGo(stay) && !exchanged) stay.to = std::min(stay.to, needs.end[i]);
   }
   const Outcome outcome = Simulate(workload, schedule, link, {.keep_timeline = true});
+  const auto first_after = [&](Nanos time) {
+    const auto reached = std::ranges::lower_bound(outcome.boundary, time);
+    return StepId(static_cast<std::size_t>(reached - outcome.boundary.begin()));
+  };
   for (const StayId i : schedule.stays.ids()) {
     Stay& stay = schedule.stays[i];
+    const StepId unused = outcome.used.empty() ? StepId(0) : first_after(outcome.used[i]);
+    if (IsLetGo(stay)) stay.to = std::min(stay.to, std::max(unused, needs.end[i]));
     if (stay.end != End::kCopyOut) continue;
-    const auto reached = std::ranges::lower_bound(outcome.boundary, outcome.left[i]);
-    const StepId first(static_cast<std::size_t>(reached - outcome.boundary.begin()));
-    stay.to = std::min(stay.to, std::max({first, needs.end[i], stay.leave}));
+    stay.to = std::min(stay.to, std::max({first_after(outcome.left[i]), needs.end[i], stay.leave, unused}));
   }
   DelayCopiesIn(workload, link, outcome, needs.first, schedule);
 }

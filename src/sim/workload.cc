@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "graph/collective.h"
 #include "graph/liveness.h"
 
 namespace ebbtide::sim {
@@ -88,7 +89,7 @@ class Maker {
   // these have not changed since. State that it changes itself, as batch norm its statistics, it is given as it first
   // found it, and leaves as it is (docs/plan.md).
   bool CanRunAgain(OpId op, StorageId made, const Lists<StorageId, OpId>& writers) const {
-    if (!graph_.op(op).deterministic) return false;
+    if (!graph_.op(op).deterministic || IsPointToPoint(graph_.op(op))) return false;  // nobody sends a second time
     for (const StorageId s : out_.needs[op]) {
       if (s == made || (out_.IsState(s) && std::ranges::find(out_.changes[op], s) != out_.changes[op].end())) continue;
       const auto changed = writers[s];
@@ -104,12 +105,60 @@ class Maker {
   IdVector<StorageId, OpId> seen_;  // the op whose needs last took it
 };
 
+// Ops that run beside computation. One with scratch memory does not: that is its own only while compute stands still.
+void TakeExchanges(const TrainingGraph& graph, Workload& out) {
+  const auto is_beside = [](const Op& op) { return StreamOf(op) != Stream::kCompute && op.workspace == 0; };
+  if (std::ranges::none_of(graph.ops, is_beside)) return;
+  out.exchange.resize(graph.ops.size(), 0);
+  for (const OpId op : out.op_ids()) {
+    out.beside.push_back(is_beside(graph.op(op)));
+    if (out.beside[op]) std::swap(out.exchange[op], out.time[op]);
+  }
+}
+
+// What the communication stream uses cannot go before it is done. It works in order, so who waits for one of its ops
+// has waited for all before it.
+void HoldForExchanges(Workload& out) {
+  if (!out.HasExchanges()) return;
+  IdVector<StorageId, OpId> written_by(out.storages()), used_by(out.storages());
+  std::vector<OpId> pending;  // nobody has waited for them
+  out.held_until.resize(out.storages());
+  const auto wait = [&](OpId waiting, auto end) {
+    for (auto op = pending.begin(); op != end; ++op) {
+      for (const auto& list : {out.needs[*op], out.births[*op]}) {
+        for (const StorageId s : list) out.held_until[s] = waiting;
+      }
+    }
+    pending.erase(pending.begin(), end);
+  };
+  for (const OpId op : out.op_ids()) {
+    if (out.beside[op]) {
+      pending.push_back(op);
+      for (const StorageId s : out.needs[op]) used_by[s] = op;
+      for (const StorageId s : out.births[op]) used_by[s] = written_by[s] = op;
+      for (const StorageId s : out.changes[op]) written_by[s] = op;
+      continue;
+    }
+    OpId last(0);  // that this one waits for; one past it
+    for (const StorageId s : out.needs[op]) last = std::max(last, written_by[s].valid() ? written_by[s].Next() : last);
+    for (const StorageId s : out.changes[op]) last = std::max(last, used_by[s].valid() ? used_by[s].Next() : last);
+    wait(op, std::ranges::lower_bound(pending, last));
+  }
+  if (!pending.empty()) wait(OpId(out.ops() - 1), pending.end());
+  for (const StorageId s : out.storage_ids()) {
+    if (out.last_reference[s].valid() && out.held_until[s].valid())
+      out.last_reference[s] = std::max(out.last_reference[s], out.held_until[s]);
+  }
+}
+
 }  // namespace
 
 Workload MakeWorkload(const TrainingGraph& graph, std::vector<Nanos> times, const WorkloadOptions& options) {
   Workload out;
   out.alignment = options.alignment;
+  out.exchanges_use_host_link = options.exchanges_use_host_link;
   out.time = IdVector<OpId, Nanos>(std::move(times));
+  TakeExchanges(graph, out);
   for (const Op& op : graph.ops) out.workspace.push_back(RoundUp(op.workspace, options.alignment));
   const std::vector<Lifetime> lifetimes = ComputeLiveness(graph);
   for (std::size_t s = 0; s < graph.storages.size(); ++s) {
@@ -129,6 +178,7 @@ Workload MakeWorkload(const TrainingGraph& graph, std::vector<Nanos> times, cons
   out.uses.Reserve(uses.size());
   for (const auto& list : uses) out.uses.Add(list);
   maker.AddRecipes();
+  HoldForExchanges(out);
   return out;
 }
 
@@ -150,7 +200,23 @@ Bytes PlainPeak(const Workload& workload) {
 }
 
 Nanos PlainTime(const Workload& workload) {
-  return std::accumulate(workload.time.begin(), workload.time.end(), Nanos{0});
+  if (!workload.HasExchanges()) return std::accumulate(workload.time.begin(), workload.time.end(), Nanos{0});
+  IdVector<StorageId, Nanos> written(workload.storages(), 0), used(workload.storages(), 0);
+  Nanos now = 0, exchange_free = 0;
+  for (const OpId op : workload.op_ids()) {
+    Nanos ready = now;
+    for (const StorageId s : workload.needs[op]) ready = std::max(ready, written[s]);
+    if (!workload.beside[op]) {
+      for (const StorageId s : workload.changes[op]) ready = std::max(ready, used[s]);
+      now = ready + workload.time[op];
+      continue;
+    }
+    exchange_free = std::max(ready, exchange_free) + workload.exchange[op];
+    for (const StorageId s : workload.needs[op]) used[s] = exchange_free;
+    for (const StorageId s : workload.births[op]) used[s] = written[s] = exchange_free;
+    for (const StorageId s : workload.changes[op]) written[s] = exchange_free;
+  }
+  return std::max(now, exchange_free);
 }
 
 }  // namespace ebbtide::sim

@@ -17,7 +17,7 @@ namespace ebbtide::sim {
 
 struct Workload {
   // ---- Ops, in execution order
-  IdVector<OpId, Nanos> time;
+  IdVector<OpId, Nanos> time;       // on the compute stream; 0 of ops that run beside it
   IdVector<OpId, Bytes> workspace;  // scratch memory while it runs
   Lists<OpId, StorageId> needs;     // storages whose contents it reads or changes, without repeats; a view needs none
   Lists<OpId, StorageId> births;    // storages it makes
@@ -34,6 +34,13 @@ struct Workload {
   // they give the same bits; empty: they would not (docs/plan.md says when).
   Lists<StorageId, OpId> recipe;
 
+  // ---- Ops on the communication stream, beside computation; all empty where there are none
+  IdVector<OpId, bool> beside;
+  IdVector<OpId, Nanos> exchange;        // their time on that stream; 0 of others
+  IdVector<StorageId, OpId> held_until;  // the op of the compute stream that waits for the last of them that uses the
+                                         // storage, at the latest the step's last; none: none uses it
+  bool exchanges_use_host_link = false;  // they and the copies to and from the host take turns on one link
+
   Bytes alignment = 1;  // sizes are multiples of it
 
   std::size_t ops() const { return time.size(); }
@@ -42,10 +49,15 @@ struct Workload {
   Ids<StorageId> storage_ids() const { return bytes.ids(); }
   // There before the step: parameters, buffers, optimizer state, inputs.
   bool IsState(StorageId s) const { return !born[s].valid(); }
+  bool HasExchanges() const { return !beside.empty(); }
+  bool RunsBeside(OpId op) const { return HasExchanges() && beside[op]; }
+  // What running it once takes, on whichever stream.
+  Nanos Cost(OpId op) const { return HasExchanges() ? time[op] + exchange[op] : time[op]; }
 };
 
 struct WorkloadOptions {
-  Bytes alignment = 512;  // of every storage and workspace
+  Bytes alignment = 512;                 // of every storage and workspace
+  bool exchanges_use_host_link = false;  // as in Workload
 };
 
 // `times`: one per op. The graph is one that passes Check.
@@ -53,6 +65,7 @@ Workload MakeWorkload(const TrainingGraph& graph, std::vector<Nanos> times, cons
 
 // The step as a framework runs it: nothing is moved, each storage goes with its last reference.
 Bytes PlainPeak(const Workload& workload);
+// Ops of the communication stream run beside the others, as simulate.h says; nothing waits for memory.
 Nanos PlainTime(const Workload& workload);
 // Live bytes and workspace during each op of the plain step.
 IdVector<OpId, Bytes> PlainProfile(const Workload& workload);

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "graph/collective.h"
 #include "tests/support/hand_graph.h"
 #include "tests/support/id_literals.h"
 
@@ -226,6 +227,65 @@ TEST(Simulate, TheIterationEndsWithItsLastCopy) {
   // Op 2 ends at 70, B has left at 121, op 3 runs to 131, B is back at 172.
   EXPECT_EQ(outcome.time, 172);
   EXPECT_EQ(outcome.drain, 172 - 131);
+}
+
+// op 0 (10 ns) makes A (100); op 1 gathers B (50) of A in 30 ns, beside computation; op 2 (20 ns) makes C (30) of A;
+// op 3 (10 ns) makes D (5) of B and C; op 4 reduces D in place in 100 ns, beside.
+struct WithExchanges {
+  WithExchanges() {
+    const TensorId a = step.Make("a", {}, 100, {.time = 10});
+    const TensorId b = step.Make("gather", {a}, 50, {.time = 30});
+    const TensorId c = step.Make("c", {a}, 30, {.time = 20});
+    const TensorId d = step.Make("d", {b, c}, 5, {.phase = Phase::kBackward, .time = 10});
+    step.Change("reduce", {d}, {.phase = Phase::kBackward, .time = 100});
+    for (const std::size_t i : {1u, 4u}) SetStream(step.graph.ops[i], ebbtide::Stream::kGather);
+  }
+  static Schedule Plain(StepId end_of_a) {
+    return {.steps = {0_op, 1_op, 2_op, 3_op, 4_op},
+            .stays = {{.storage = kA, .from = 0_step, .to = end_of_a},
+                      {.storage = kB, .from = 1_step, .to = 4_step},
+                      {.storage = kC, .from = 2_step, .to = 4_step},
+                      {.storage = kD, .from = 3_step, .to = 5_step}},
+            .workspace_address = {}};
+  }
+  HandGraph step;
+};
+
+TEST(Simulate, CollectivesRunBesideComputation) {
+  const Workload workload = WithExchanges().step.Workload();
+  EXPECT_EQ(PlainTime(workload), 150);
+  // A goes when op 3 has waited for the gather, which reads it; D when the iteration ends.
+  EXPECT_EQ(workload.last_reference[kA], 3_op);
+  EXPECT_EQ(workload.last_reference[kD], 4_op);
+  const Outcome outcome = Simulate(workload, WithExchanges::Plain(4_step), kLink, {.keep_timeline = true});
+  // The gather from 10 to 40, op 2 from 10 to 30; op 3 waits for B from 30 to 40 and ends at 50; the reduction from
+  // there to 150, for which the iteration's end waits, as D goes then.
+  EXPECT_EQ(outcome.time, 150);
+  EXPECT_EQ(outcome.exchange, 130);
+  EXPECT_EQ(outcome.wait_for_ranks, 10 + 100);
+  EXPECT_EQ(outcome.wait_for_data + outcome.wait_for_memory + outcome.drain, 0);
+  EXPECT_EQ(outcome.timeline[1].stream, Stream::kExchange);
+  EXPECT_EQ(outcome.timeline[2].begin, 10);
+}
+
+TEST(Simulate, MemoryThatACollectiveReadsGoesWhenItIsDone) {
+  // A ends behind op 2, at 30: the gather reads it until 40.
+  const Outcome outcome =
+      Simulate(WithExchanges().step.Workload(), WithExchanges::Plain(3_step), kLink, {.keep_timeline = true});
+  EXPECT_EQ(outcome.released[3_step], 40);
+  EXPECT_EQ(outcome.time, 150);
+}
+
+TEST(Simulate, CollectivesAndCopiesTakeTurnsOnOneLink) {
+  WithExchanges with;
+  const Workload workload =
+      MakeWorkload(with.step.graph, with.step.Times(), {.alignment = 1, .exchanges_use_host_link = true});
+  Schedule schedule = WithExchanges::Plain(4_step);
+  schedule.stays[0_stay].end = End::kCopyOut;
+  schedule.stays[0_stay].leave = 1_step;
+  const Outcome outcome = Simulate(workload, schedule, kLink);
+  // A is copied from 10 to 111, the gather follows to 141, op 3 runs to 151, the reduction to 251.
+  EXPECT_EQ(outcome.time, 251);
 }
 
 TEST(Simulate, NoOps) {

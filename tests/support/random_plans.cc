@@ -6,21 +6,29 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "graph/collective.h"
 #include "plan/place.h"
 
 namespace ebbtide::plan {
 
-std::unique_ptr<Task> RandomTask(std::uint64_t seed) {
+std::unique_ptr<Task> RandomTask(std::uint64_t seed, bool exchanges) {
   std::mt19937_64 random(seed ^ 0x5bd1e995);
   const auto uniform = [&](double from, double to) { return std::uniform_real_distribution<double>(from, to)(random); };
   RandomStepOptions options;
   options.layers = static_cast<int>(uniform(1, 14));
   auto task = std::make_unique<Task>();
   task->graph = RandomStep(seed, options);
+  const double share = exchanges ? uniform(0.05, 0.5) : 0;
+  if (exchanges) {
+    for (Op& op : task->graph.ops) {
+      if (uniform(0, 1) < share) SetStream(op, Stream::kReduce);
+    }
+  }
   std::vector<Nanos> times;
   for (const Op& op : task->graph.ops) times.push_back(op.time);
   const Bytes alignment = uniform(0, 1) < 0.5 ? 1 : 8;
-  task->workload = sim::MakeWorkload(task->graph, times, {.alignment = alignment});
+  task->workload =
+      sim::MakeWorkload(task->graph, times, {.alignment = alignment, .exchanges_use_host_link = seed % 3 == 0});
   Link link;
   link.to_device = std::pow(10.0, uniform(7.5, 10));
   link.to_host = uniform(0, 1) < 0.5 ? link.to_device : std::pow(10.0, uniform(7.5, 10));

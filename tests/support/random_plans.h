@@ -19,7 +19,8 @@ struct Task {
   sim::Workload workload;
   Problem problem;
 };
-std::unique_ptr<Task> RandomTask(std::uint64_t seed);
+// `exchanges`: some ops run beside computation, now and then over the link to the host.
+std::unique_ptr<Task> RandomTask(std::uint64_t seed, bool exchanges = false);
 Preferences RandomPreferences(const sim::Workload& workload, std::mt19937_64& random);
 
 // Places all stays and workspaces. One past the highest address.

@@ -18,6 +18,14 @@ int Channels(const DeviceProfile& profile) {
   return channels;
 }
 
+// NCCL is not told which ranks of the run a group has. One that fits a machine is taken to lie on one; a larger one
+// lies evenly among all ranks.
+double Reach(double ranks) {
+  if (ranks <= TheDevice().config.gpus) return ranks;
+  const char* world = std::getenv("WORLD_SIZE");
+  return world != nullptr ? std::max(ranks, std::atof(world)) : ranks;
+}
+
 }  // namespace
 
 Code TakeBuffers(Communicator& communicator, int peer) {
@@ -49,7 +57,6 @@ Code TakeBuffers(Communicator& communicator, int peer) {
 
 Nanos DurationOf(const Communicator& communicator, const Call& call) {
   const DeviceProfile& profile = Profile();
-  const bool within = communicator.ranks <= TheDevice().config.gpus;
   const double n = communicator.ranks;
   const double bytes = static_cast<double>(call.count) * static_cast<double>(SizeOfType(call.type));
   double moved = bytes, messages = 1;  // over the link of one rank
@@ -66,7 +73,7 @@ Nanos DurationOf(const Communicator& communicator, const Call& call) {
     case CallKind::kSend:
     case CallKind::kReceive: break;
   }
-  return TransferTime(profile, moved, messages, within);
+  return TransferTime(profile, moved, messages, SpreadOf(n, Reach(n), TheDevice().config.gpus));
 }
 
 }  // namespace ebbtide::phantom

@@ -115,10 +115,13 @@ Nanos BoundFromMoments(const Problem& problem) {
   return std::max(problem.clock.back(), static_cast<Nanos>(std::ceil(best * (1 - 1e-9))));
 }
 
+// Collectives beside computation: a schedule takes no less than it would if they took no time, which is what the limits
+// below speak of, and no less than the plain step with them.
 Nanos LowerBound(const Problem& problem, const BoundOptions& options) {
   if (problem.live.empty()) return 0;
-  if (Floor(problem) > problem.limits.budget) return problem.clock.back();
-  const Nanos simple = BoundFromMoments(problem);
+  const Nanos plain = sim::PlainTime(*problem.workload);
+  if (Floor(problem) > problem.limits.budget) return plain;
+  const Nanos simple = std::max(plain, BoundFromMoments(problem));
   if (problem.workload->ops() > options.most_ops) return simple;
   BoundOptions program = options;
   program.state_may_leave |= problem.limits.may_move_state;

@@ -43,7 +43,7 @@ Unit MakeUnit(const sim::Workload& workload, const sim::Lists<StorageId, OpId>& 
     if (op != maker) {
       for (const StorageId s : workload.births[op]) own += workload.bytes[s];
     }
-    time += workload.time[op];
+    time += workload.Cost(op);
     scratch = std::max(scratch, own);
     out.parts.push_back({op, time, scratch});
     out.last_stage = std::min(out.last_stage, FirstSpoiler(workload, writers, op));

@@ -22,10 +22,16 @@ Driver::Driver(const Problem& problem, bool record, Freeing freeing)
       next_use_place_(workload_.storages(), 0),
       locks_(workload_.storages(), 0),
       is_idle_(workload_.storages(), false) {
-  if (freeing == Freeing::kLastUse) return;
+  if (freeing == Freeing::kLastReference) {
+    held_until_ = &workload_.last_reference;
+  } else if (workload_.HasExchanges()) {
+    held_until_ = &workload_.held_until;
+  }
+  if (held_until_ == nullptr) return;
   IdVector<OpId, std::vector<StorageId>> lists(workload_.ops());
   for (const StorageId s : workload_.storage_ids()) {
-    if (workload_.last_reference[s].valid()) lists[workload_.last_reference[s]].push_back(s);
+    const bool is_held = (*held_until_)[s].valid() && !workload_.outlives[s];
+    if (is_held) lists[(*held_until_)[s]].push_back(s);
   }
   for (const auto& list : lists) dereferenced_.Add(list);
 }
@@ -73,6 +79,7 @@ bool Driver::Require(OpId op) {
 
 void Driver::Lock(StorageId s) {
   ++locks_[s];
+  std::erase(held_, s);
   if (!is_idle_[s]) return;
   is_idle_[s] = false;
   EndIdle(s);
@@ -97,9 +104,12 @@ void Driver::Unlock(StorageId s) {
   // What was made again on the way to something may be on the way to something else.
   const bool is_on_the_way =
       freeing_ == Freeing::kLastUse && !stack_.empty() && !workload_.outlives[s] && NextWish(s).valid();
-  if (NextUse(s).valid() || IsReferenced(s) || is_unknown || is_on_the_way) {
+  const bool is_referenced = freeing_ == Freeing::kLastReference && IsReferenced(s);
+  if (NextUse(s).valid() || is_referenced || is_unknown || is_on_the_way) {
     is_idle_[s] = true;
     BecomeIdle(s);
+  } else if (IsReferenced(s)) {
+    held_.push_back(s);
   } else if (!workload_.outlives[s]) {
     machine_.Drop(s, sim::End::kFree);
     BecomeGone(s);
@@ -114,7 +124,13 @@ void Driver::Release(OpId op) {
   }
   for (const StorageId s : workload_.needs[op]) Unlock(s);
   for (const StorageId s : workload_.births[op]) Unlock(s);
-  if (freeing_ == Freeing::kLastUse) return;
+  if (held_until_ == nullptr) return;
+  if (freeing_ == Freeing::kLastUse) {
+    for (const StorageId s : dereferenced_[op]) {
+      if (std::erase(held_, s) > 0) LetGo(s);
+    }
+    return;
+  }
   for (const StorageId s : dereferenced_[op]) {
     if (!is_idle_[s]) continue;
     is_idle_[s] = false;
@@ -124,8 +140,23 @@ void Driver::Release(OpId op) {
   }
 }
 
+void Driver::LetGo(StorageId s) {
+  machine_.Drop(s, sim::End::kFree);
+  BecomeGone(s);
+}
+
+// What only the communication stream still uses goes first, whatever derived classes give up: compute waits for it.
+bool Driver::FindRoom(Bytes room) {
+  while (!held_.empty() && machine_.used() + room > problem_.limits.budget) {
+    const StorageId first = held_.front();
+    held_.erase(held_.begin());
+    LetGo(first);
+  }
+  return MakeRoom(room);
+}
+
 bool Driver::Fetch(StorageId s) {
-  if (!MakeRoom(workload_.bytes[s])) return false;
+  if (!FindRoom(workload_.bytes[s])) return false;
   BringBack(s);
   return true;
 }
@@ -193,7 +224,7 @@ bool Driver::RunOnce(OpId op, bool again) {
   if (machine_.steps() >= most_steps_) return false;
   if (machine_.steps() % kStepsPerQuestion == 0 && IsOver()) return false;
   const Bytes room = machine_.RoomFor(op, again);
-  if (!MakeRoom(room)) return false;
+  if (!FindRoom(room)) return false;
   peak_ = std::max(peak_, machine_.used() + room);
   if (!again) {
     machine_.Run(op, false);

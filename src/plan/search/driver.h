@@ -86,13 +86,18 @@ class Driver {
   std::span<const OpId> RecipeSoFar(StorageId s) const;
   bool RunOnce(OpId op, bool again);
   void Release(OpId op);
+  void LetGo(StorageId s);
+  bool FindRoom(Bytes room);
   bool IsReferenced(StorageId s) const {
-    return freeing_ == Freeing::kLastReference && workload_.last_reference[s].valid() &&
-           workload_.last_reference[s] > next_op_;
+    return held_until_ != nullptr && !workload_.outlives[s] && (*held_until_)[s].valid() &&
+           (*held_until_)[s] > next_op_;
   }
 
   Freeing freeing_;
-  sim::Lists<OpId, StorageId> dereferenced_;  // storages whose last reference goes after it; only where that frees
+  // Behind which op a storage goes that none wants any more: with its last reference, or when the communication stream
+  // is done with it. Null: with its last use.
+  const IdVector<StorageId, OpId>* held_until_ = nullptr;
+  sim::Lists<OpId, StorageId> dereferenced_;  // by op: what is held until then
   Bytes peak_ = 0;
   std::size_t most_steps_;
   Nanos time_limit_ = std::numeric_limits<Nanos>::max();
@@ -102,6 +107,7 @@ class Driver {
   IdVector<StorageId, std::uint8_t> is_idle_;
   std::vector<Frame> stack_;  // what is being made again, the innermost last
   std::vector<StorageId> also_made_;
+  std::vector<StorageId> held_;  // that no op wants, while the communication stream may use them; in order
 };
 
 }  // namespace ebbtide::plan

@@ -22,6 +22,25 @@ Json WithPlanJson(const jobs::FitWithPlan& with, const jobs::FitTerms& terms) {
   return out;
 }
 
+Json GpusJson(const jobs::FitResult& fit, const std::vector<jobs::FitOnGpu>& gpus) {
+  Json out = Json::array();
+  for (const jobs::FitOnGpu& gpu : gpus) {
+    Json row = {{"gpu", gpu.gpu},
+                {"memory_bytes", gpu.memory},
+                {"max_batch_safe", gpu.max_batch_safe},
+                {"max_batch", gpu.max_batch}};
+    row["max_batch_with_plan"] = gpu.with_plan ? Json(gpu.with_plan->max_batch) : Json();
+    row["with_plan"] = gpu.with_plan ? WithPlanJson(*gpu.with_plan, *fit.terms) : Json();
+    row["fits"] = fit.batch ? Json(gpu.fits_batch) : Json();
+    row["safe_fits"] = fit.batch ? Json(gpu.is_batch_safe) : Json();
+    row["timed_batch"] = gpu.timed_batch > 0 ? Json(gpu.timed_batch) : Json();
+    row["time_ns"] = gpu.timed_batch > 0 ? Json(gpu.time) : Json();
+    row["samples_per_second"] = gpu.timed_batch > 0 ? Json(gpu.samples_per_second) : Json();
+    out.push_back(std::move(row));
+  }
+  return out;
+}
+
 }  // namespace
 
 Json FitJson(const jobs::FitResult& fit) {
@@ -36,17 +55,12 @@ Json FitJson(const jobs::FitResult& fit) {
   result["safe_probability"] = fit.safe_probability;
   result["policy"] = fit.terms ? Json(fit.terms->policy) : Json();
   result["slowdown_limit"] = fit.terms ? Json(fit.terms->slowdown) : Json();
-  result["gpus"] = Json::array();
-  for (const jobs::FitOnGpu& gpu : fit.gpus) {
-    Json row = {{"gpu", gpu.gpu},
-                {"memory_bytes", gpu.memory},
-                {"max_batch_safe", gpu.max_batch_safe},
-                {"max_batch", gpu.max_batch}};
-    row["max_batch_with_plan"] = gpu.with_plan ? Json(gpu.with_plan->max_batch) : Json();
-    row["with_plan"] = gpu.with_plan ? WithPlanJson(*gpu.with_plan, *fit.terms) : Json();
-    row["fits"] = fit.batch ? Json(gpu.fits_batch) : Json();
-    row["safe_fits"] = fit.batch ? Json(gpu.is_batch_safe) : Json();
-    result["gpus"].push_back(std::move(row));
+  result["gpus"] = GpusJson(fit, fit.gpus);
+  result["layouts"] = Json::array();
+  for (const jobs::FitLayout& layout : fit.layouts) {
+    result["layouts"].push_back({{"flags", layout.flags},
+                                 {"refused", layout.refused.empty() ? Json() : Json(layout.refused)},
+                                 {"gpus", GpusJson(fit, layout.gpus)}});
   }
   return result;
 }

@@ -11,7 +11,8 @@ using jobs::PolicyOutcome;
 
 Json OutcomeJson(const sim::Outcome& outcome) {
   return {{"recompute_ns", outcome.recompute},         {"wait_for_memory_ns", outcome.wait_for_memory},
-          {"wait_for_data_ns", outcome.wait_for_data}, {"drain_ns", outcome.drain},
+          {"wait_for_data_ns", outcome.wait_for_data}, {"wait_for_ranks_ns", outcome.wait_for_ranks},
+          {"exchange_ns", outcome.exchange},           {"drain_ns", outcome.drain},
           {"copied_out_bytes", outcome.copied_out},    {"copied_in_bytes", outcome.copied_in},
           {"host_peak_bytes", outcome.host_peak}};
 }

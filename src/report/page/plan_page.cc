@@ -67,6 +67,7 @@ class Drawing {
   void Fill(Json& data) {
     data["memory"] = Memory();
     data["tracks"] = {Track(sim::Stream::kCompute), Track(sim::Stream::kToHost), Track(sim::Stream::kToDevice)};
+    if (outcome_.exchange > 0) data["tracks"].push_back(Track(sim::Stream::kExchange));
     data["stalls"] = Stalls();
     data["moved"] = Moved();
     data["texts"] = texts_.list();
@@ -130,9 +131,9 @@ class Drawing {
     return out;
   }
 
-  // 0 to 2: ops of the phases; 3: run again. Copies: always 0.
+  // 0 to 2: ops of the phases; 3: run again. Copies and collectives: always 0.
   static int ClassOf(const TrainingGraph& graph, const sim::Span& span) {
-    if (!span.op.valid()) return 0;
+    if (span.stream != sim::Stream::kCompute) return 0;
     return span.again ? 3 : static_cast<int>(graph.op(span.op).phase);
   }
 

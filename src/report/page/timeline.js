@@ -1,18 +1,18 @@
 // What the scripts of a plan's page share: names, colours and times in words. Times are nanoseconds.
-const CAUSES = ["wait-memory", "wait-data", "wait-data"];
-const CAUSE_NAMES = ["memory", "data", "the last copies"];
+const CAUSES = ["wait-memory", "wait-data", "wait-data", "wait-data"];
+const CAUSE_NAMES = ["memory", "data", "the last copies", "other ranks"];
 const formatTime = (ns) => Math.abs(ns) >= 1e6 || ns === 0 ? `${(ns / 1e6).toFixed(2)} ms` : `${(ns / 1e3).toFixed(1)} µs`;
 const slowdown = (ns) => data.plain_time_ns > 0 ? `${(ns / data.plain_time_ns).toFixed(3)}x` : "";
 const text = (index) => index >= 0 ? data.texts[index] : "";
 const percent = (ratio) => `${(100 * ratio).toFixed(1)} %`;
 const things = (number, one) => `${count(number)} ${one}${number === 1 ? "" : "s"}`;
 
-// One iteration on a canvas: memory and the three streams over time. What it gives draws it anew, and shows a part of it.
+// One iteration on a canvas: memory and the streams over time. What it gives draws it anew, and shows a part of it.
 const drawPlan = () => {
   const canvas = byId("chart"), tooltip = byId("tooltip"), cursor = byId("cursor"), selection = byId("selection");
   const CLASSES = ["forward", "backward", "update", "again"];
-  const TRACKS = ["compute", "to host", "to device"];
-  const MARGIN = { left: 84, right: 14, top: 24, bottom: 26, tracks: 124 };
+  const TRACKS = ["compute", "to host", "to device", "collectives"];
+  const MARGIN = { left: 84, right: 14, top: 24, bottom: 26, tracks: 10 + 38 * data.tracks.length };
   const TRACK = { height: 28, step: 38 };
   const memory = data.memory, at = memory.at, stalls = data.stalls, whole = Math.max(1, data.time_ns);
   const totals = at.map((_, i) => memory.by.reduce((sum, values) => sum + values[i], 0));
@@ -239,14 +239,14 @@ const drawPlan = () => {
     if (stall && (i < 0 || stall[1] > track.end[i] - track.begin[i])) {
       head.append(dot(CAUSES[stall[2]]), element("span", "bytes", formatTime(stall[1])), element("span", "soft", `waiting for ${CAUSE_NAMES[stall[2]]}`));
       const nodes = [head];
-      if (stall[4] >= 0) nodes.push(element("div", "name", `${stall[2] === 0 ? "copy to the host" : "copy"} of ${text(stall[4])}, ${formatBytes(stall[5])}`));
+      if (stall[4] >= 0) nodes.push(element("div", "name", `${["copy to the host", "copy", "copy", "collective"][stall[2]]} of ${text(stall[4])}, ${formatBytes(stall[5])}`));
       if (stall[3] >= 0) nodes.push(element("div", "soft", `before ${text(stall[3])}`));
       nodes.push(element("div", "now", `at ${formatTime(stall[0])}`));
       return nodes;
     }
     if (i < 0) return [element("div", "soft", `nothing at ${formatTime(ns)}`)];
     const style = t === 0 ? CLASSES[track.type[i]] : "copy", again = t === 0 && track.type[i] === 3;
-    head.append(dot(style), element("span", "bytes", formatTime(track.end[i] - track.begin[i])), element("span", "soft", t === 0 ? (again ? "run again" : CLASSES[track.type[i]]) : `copy ${TRACKS[t]}`));
+    head.append(dot(style), element("span", "bytes", formatTime(track.end[i] - track.begin[i])), element("span", "soft", t === 0 ? (again ? "run again" : CLASSES[track.type[i]]) : t === 3 ? "collective" : `copy ${TRACKS[t]}`));
     const more = track.count[i] > 1 ? ` and ${count(track.count[i] - 1)} more` : "";
     return [head, element("div", "name", text(track.text[i]) + more), element("div", "now", `from ${formatTime(track.begin[i])} to ${formatTime(track.end[i])}`)];
   };
@@ -260,7 +260,7 @@ const drawPlan = () => {
     if (px < MARGIN.left || px > frame.width - MARGIN.right) { hideHover(); return; }
     Object.assign(cursor.style, { left: `${px}px`, height: `${frame.height - MARGIN.bottom}px` });
     cursor.hidden = false;
-    const t = [0, 1, 2].find((k) => py >= trackTop(k) - 4 && py <= trackTop(k) + TRACK.height + 4);
+    const t = tracks.map((_, k) => k).find((k) => py >= trackTop(k) - 4 && py <= trackTop(k) + TRACK.height + 4);
     showTooltip(t === undefined ? aboutMemory(timeAt(px)) : aboutTrack(t, timeAt(px)), clientX, clientY);
   };
   canvas.addEventListener("mousemove", (event) => {
@@ -309,7 +309,7 @@ const drawPlan = () => {
   }
   if (data.copied_out_bytes + data.copied_in_bytes > 0) legend(dot("copy"), "copies");
   if (data.wait_for_memory_ns > 0) legend(dot("wait-memory"), "waiting for memory");
-  if (data.wait_for_data_ns + data.drain_ns > 0) legend(dot("wait-data"), "waiting for data");
+  if (data.wait_for_data_ns + data.wait_for_ranks_ns + data.drain_ns > 0) legend(dot("wait-data"), data.exchange_ns > 0 ? "waiting for data or other ranks" : "waiting for data");
   canvas.setAttribute("aria-label", `An iteration of ${formatTime(data.time_ns)}: memory and streams over time`);
   byId("over-time").hidden = false;
   new ResizeObserver(() => { if (canvas.clientWidth) draw(); }).observe(byId("plot"));

@@ -21,6 +21,39 @@ std::string SmallestText(const jobs::FitResult& fit) {
   return fmt::format("the smallest GPU on which it is safe is {}{}", Printable(safe->gpu), may_fit);
 }
 
+// A table for each GPU, or where there are several, the best layout of each.
+std::string LayoutsText(const jobs::FitResult& fit, const Terminal& terminal) {
+  const bool is_one = fit.gpus.size() == 1;
+  Table table({{.title = "gpu"},
+               {.title = "layout"},
+               {.title = "safe batch", .align = Align::kRight},
+               {.title = "limit", .align = Align::kRight},
+               {.title = "iteration", .align = Align::kRight},
+               {.title = "samples/s", .align = Align::kRight}});
+  std::string refused;
+  for (std::size_t i = 0; i < fit.gpus.size(); ++i) {
+    for (const jobs::FitLayout& layout : fit.layouts) {
+      if (!layout.refused.empty()) continue;
+      const jobs::FitOnGpu& gpu = layout.gpus[i];
+      const bool is_best = gpu.samples_per_second == fit.gpus[i].samples_per_second && gpu.time == fit.gpus[i].time &&
+                           gpu.max_batch == fit.gpus[i].max_batch;
+      if (!is_one && !is_best) continue;
+      table.Add({gpu.gpu, layout.flags, BatchText(gpu.max_batch_safe), BatchText(gpu.max_batch),
+                 gpu.timed_batch > 0 ? FormatTime(gpu.time) : "",
+                 gpu.timed_batch > 0 ? fmt::format("{:.1f}", gpu.samples_per_second) : ""});
+      if (!is_one) break;
+    }
+  }
+  for (const jobs::FitLayout& layout : fit.layouts) {
+    if (!layout.refused.empty()) refused += fmt::format("{}: {}\n", layout.flags, Printable(layout.refused));
+  }
+  std::string out = table.Render(terminal);
+  if (!refused.empty()) out += "\n" + refused;
+  out += is_one ? "" : "\nof each GPU the layout that trains most samples in a second; --gpu NAME shows them all\n";
+  return out + "\niteration: of the " + (fit.batch ? "batch asked for" : "safe batch") +
+         " of a rank, by op times and the links of the GPU's profile (docs/ranks.md)\n";
+}
+
 }  // namespace
 
 std::string FitText(const jobs::FitResult& fit, const Terminal& terminal) {
@@ -51,7 +84,7 @@ std::string FitText(const jobs::FitResult& fit, const Terminal& terminal) {
     }
     table.Add(std::move(row));
   }
-  out += table.Render(terminal);
+  out += fit.layouts.empty() ? table.Render(terminal) : LayoutsText(fit, terminal);
   out += fmt::format(
       "\nsafe batch: meant to fit in {:.0f} of 100 cases; limit: the largest that fits if all goes as estimated\n",
       100 * fit.safe_probability);

@@ -30,6 +30,10 @@ std::string Storages(const plan::Handling& handling) {
 void AddHandling(const PlanResult& result, Table& table) {
   const sim::Outcome& outcome = result.planned.outcome;
   const plan::Summary& summary = result.summary;
+  if (outcome.exchange > 0) {
+    table.Add({"collectives", FormatTime(outcome.exchange),
+               fmt::format("beside computation, which waits {} for them", FormatTime(outcome.wait_for_ranks))});
+  }
   if (summary.moved.empty()) return;
   table.Add({"kept", FormatBytes(summary.kept.bytes), Storages(summary.kept) + " saved for backward"});
   const std::string out = FormatBytes(outcome.copied_out), in = FormatBytes(outcome.copied_in);

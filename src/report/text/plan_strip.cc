@@ -64,13 +64,13 @@ Samples Memory(const sim::Workload& workload, const sim::Schedule& schedule, con
 }
 
 // By stream the thousandths of each slice in which it is busy; the last entry: compute with recomputations alone.
-std::array<Samples, 4> Busy(const sim::Outcome& outcome, const Slices& slices) {
-  std::array<Samples, 4> out;
+std::array<Samples, 5> Busy(const sim::Outcome& outcome, const Slices& slices) {
+  std::array<Samples, 5> out;
   out.fill(Samples(slices.count(), 0));
   for (const sim::Span& span : outcome.timeline) {
     slices.Each(span.begin, span.end, [&](std::size_t s, Nanos busy) {
       out[static_cast<std::size_t>(span.stream)][s] += busy;
-      if (span.again) out[3][s] += busy;
+      if (span.again) out[4][s] += busy;
     });
   }
   for (Samples& samples : out) {
@@ -116,7 +116,8 @@ std::string PlanStrip(const TrainingGraph& graph, const sim::Workload& workload,
                       const sim::Outcome& outcome, const Terminal& terminal) {
   if (outcome.timeline.empty() || outcome.time <= 0) return "";
   const std::string top = FormatBytes(outcome.peak);
-  const int label = std::max(Columns(top), Columns(kAgain));
+  const std::string_view widest = outcome.exchange > 0 ? "collectives" : kAgain;
+  const int label = std::max(Columns(top), Columns(widest));
   const Slices slices(outcome.time, static_cast<std::size_t>(std::max(20, terminal.width - label - 1)));
   std::string out = fmt::format("one iteration, {}: memory, and how busy the streams are\n", FormatTime(outcome.time));
   const std::vector<std::string> memory =
@@ -125,14 +126,15 @@ std::string PlanStrip(const TrainingGraph& graph, const sim::Workload& workload,
     const std::string_view mark = i == 0 ? std::string_view(top) : i + 1 == memory.size() ? "0" : "";
     out += Line(mark, label, memory[i], Style::kBlue, terminal);
   }
-  const std::array<Samples, 4> busy = Busy(outcome, slices);
+  const std::array<Samples, 5> busy = Busy(outcome, slices);
   const auto track = [&](std::string_view name, std::size_t which, Style style) {
     out += Line(name, label, Plot(busy[which], 1, terminal, 1000).front(), style, terminal);
   };
   track("compute", 0, Style::kDim);
-  if (outcome.recompute > 0) track(kAgain, 3, Style::kRed);
+  if (outcome.recompute > 0) track(kAgain, 4, Style::kRed);
   if (outcome.copied_out > 0) track("to host", 1, Style::kDim);
   if (outcome.copied_in > 0) track("to device", 2, Style::kDim);
+  if (outcome.exchange > 0) track("collectives", 3, Style::kDim);
   out += Line("", label, PhaseLine(graph, outcome, slices, terminal), Style::kDim, terminal);
   return out;
 }
