@@ -1,6 +1,7 @@
 """Trainings for bench/parallel/ranks_bench.py: a function for each model, for captures, and as a program one rank under torchrun.
 
-    torchrun --nproc-per-node N _ranks_job.py MODEL ddp|fsdp|fsdp=1|tp|cp|pp FOLDER: three iterations; every rank writes its peaks to FOLDER.
+    torchrun --nproc-per-node N _ranks_job.py MODEL ddp|fsdp|fsdp=1|tp|cp|pp|pp+fsdp|tp+cp FOLDER: three iterations; every rank writes its peaks to FOLDER.
+Of two axes the first has two ranks, but for tp+cp, where the sequence has.
 Modules of decoders are named as those of transformers."""
 
 import contextlib
@@ -138,13 +139,13 @@ def step_of(name):
 network, wide, decoder, checkpointed, frozen, images = (functools.partial(step_of, name) for name in MODELS)
 
 
-def tensor_parallel(model):
+def tensor_parallel(model, mesh=None):
     """As torchtitan has it: sequence parallel between the matrices, scores divided by words."""
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.tensor import Replicate, Shard
     from torch.distributed.tensor.parallel import ColwiseParallel, PrepareModuleInput, RowwiseParallel, SequenceParallel, parallelize_module
 
-    mesh = init_device_mesh("cuda", (torch.distributed.get_world_size(),))
+    mesh = mesh or init_device_mesh("cuda", (torch.distributed.get_world_size(),))
     whole = PrepareModuleInput(input_layouts=(Shard(1),), desired_input_layouts=(Replicate(),))
     row = RowwiseParallel(output_layouts=Shard(1))
     parallelize_module(model, mesh, {
@@ -165,7 +166,15 @@ def context_of(mesh, inputs, labels):
     return context_parallel(mesh, buffers=buffers, buffer_seq_dims=[1] * len(buffers))
 
 
-def spread(model, layout, rank):
+def sharded(model, **options):
+    from torch.distributed.fsdp import fully_shard
+
+    for layer in model.layers:
+        fully_shard(layer, **options)
+    return fully_shard(model, **options)
+
+
+def spread(model, layout, rank, mesh):
     """What is trained on this rank in place of the model."""
     if layout == "ddp":
         return nn.parallel.DistributedDataParallel(model, device_ids=[rank])
@@ -176,11 +185,9 @@ def spread(model, layout, rank):
         from torch.distributed.fsdp.wrap import ModuleWrapPolicy
 
         return FullyShardedDataParallel(model, auto_wrap_policy=ModuleWrapPolicy({type(model.layers[0])}), use_orig_params=True, device_id=rank)
-    from torch.distributed.fsdp import fully_shard
-
-    for layer in model.layers:
-        fully_shard(layer)
-    return fully_shard(model)
+    if layout == "tp+cp":
+        return sharded(tensor_parallel(model, mesh["tp"]), mesh=mesh["cp"])
+    return sharded(model)
 
 
 def stage_of(model, rank, ranks):
@@ -196,11 +203,21 @@ def stage_of(model, rank, ranks):
     return model
 
 
-def train_stage(name, optimizer, model, rank, ranks):
+def train_stage(name, optimizer, model, rank, ranks, shards):
     from torch.distributed.pipelining import PipelineStage, Schedule1F1B
 
+    device, group = torch.device("cuda", rank), None
+    if shards > 1:
+        from torch.distributed.device_mesh import init_device_mesh
+
+        mesh = init_device_mesh("cuda", (ranks // shards, shards), mesh_dim_names=("pp", "dp"))
+        rank, ranks, group = rank // shards, ranks // shards, mesh.get_group("pp")
     model = stage_of(model, rank, ranks).cuda()
-    stage = PipelineStage(model, rank, ranks, torch.device("cuda", rank))
+    if shards > 1:
+        model = sharded(model, mesh=mesh["dp"], reshard_after_forward=False)  # as torchtitan has it beside a pipeline
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+    stage = PipelineStage(model, rank, ranks, device, group=group)
     schedule = Schedule1F1B(stage, ranks, loss_fn=loss)
     optimizer = optimizer([p for p in model.parameters() if p.requires_grad])
     for _ in range(3):
@@ -218,18 +235,23 @@ def train(name, layout, folder):
     rank, ranks = torch.distributed.get_rank(), torch.distributed.get_world_size()
     torch.cuda.set_device(rank)
     build, optimizer = MODELS[name]
-    if layout == "pp":
-        train_stage(name, optimizer, build(), rank, ranks)
+    if layout in ("pp", "pp+fsdp"):
+        train_stage(name, optimizer, build(), rank, ranks, 1 if layout == "pp" else ranks // 2)
     else:
-        context, longer = contextlib.nullcontext, 1
+        context, longer, mesh = contextlib.nullcontext, 1, None
         if layout == "cp":
             from torch.distributed.device_mesh import DeviceMesh
 
             longer = ranks  # a captured step is one rank's part of the sequence
             mesh = DeviceMesh.from_group(torch.distributed.new_group(), "cuda")
-        if layout == "tp":
-            from torch.distributed.tensor.parallel import loss_parallel as context
-        model = spread(build().cuda(), layout, rank)
+        if layout == "tp+cp":
+            from torch.distributed.device_mesh import init_device_mesh
+
+            longer, mesh = 2, init_device_mesh("cuda", (2, ranks // 2), mesh_dim_names=("cp", "tp"))
+        loss_context = contextlib.nullcontext
+        if layout in ("tp", "tp+cp"):
+            from torch.distributed.tensor.parallel import loss_parallel as loss_context
+        model = spread(build().cuda(), layout, rank, mesh)
         if layout != "ddp":
             torch.cuda.empty_cache()  # of the whole model, which was there before its shards
             torch.cuda.reset_peak_memory_stats()
@@ -237,9 +259,9 @@ def train(name, layout, folder):
         for _ in range(3):
             optimizer.zero_grad()
             inputs, labels = batch_of(name, "cuda", longer=longer)
-            if layout == "cp":
-                context = functools.partial(context_of, mesh, inputs, labels)
-            with context():
+            if layout in ("cp", "tp+cp"):
+                context = functools.partial(context_of, mesh if layout == "cp" else mesh["cp"], inputs, labels)
+            with context(), loss_context():
                 loss(model(inputs), labels).backward()
             optimizer.step()
     peaks = [torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved()]

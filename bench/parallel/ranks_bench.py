@@ -1,6 +1,6 @@
 """Estimates of a rank beside dry runs of all ranks, with torch's own DDP, FSDP, tensor and context parallel and pipelines on the phantom GPUs.
 
-    build/python bench/parallel/ranks_bench.py [MODEL ...] [--gpus 2,4] [--layouts ddp,fsdp,fsdp=1,tp,cp,pp] [--rows FILE]
+    build/python bench/parallel/ranks_bench.py [MODEL ...] [--gpus 2,4] [--layouts ddp,fsdp,fsdp=1,tp,cp,pp,pp+fsdp,tp+cp] [--rows FILE]
 
 Six models (_ranks_job.py), each captured once; of several ranks that differ, the one that is estimated worst counts. --rows: done ones are kept in that file
 and not run again, so that the sweep can be made in parts; the last of them prints all. Fails where what is allocated differs by more than 1 % in the median or
@@ -19,11 +19,11 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 EBBTIDE = os.environ.get("EBBTIDE_PROGRAM") or str(ROOT / "build" / "ebbtide")
 JOB = pathlib.Path(__file__).with_name("_ranks_job.py")
 MODELS = ("network", "wide", "decoder", "checkpointed", "frozen", "images")
-LAYOUTS = ("ddp", "fsdp", "fsdp=1", "tp", "cp", "pp")
+LAYOUTS = ("ddp", "fsdp", "fsdp=1", "tp", "cp", "pp", "pp+fsdp", "tp+cp")
 # Layouts that not all models have: matrices must be named, sequences must have attention, stages a part of it each; the first FSDP has its own way with
 # units of which a part is frozen, which estimates refuse.
 ONLY = {"fsdp=1": ("network", "wide", "decoder", "checkpointed", "images"), "tp": ("decoder",), "cp": ("decoder", "checkpointed"),
-        "pp": ("network", "wide", "decoder", "checkpointed")}
+        "pp": ("network", "wide", "decoder", "checkpointed"), "pp+fsdp": ("network", "decoder", "checkpointed"), "tp+cp": ("decoder",)}
 MOST_MEDIAN, MOST_WORST = 0.01, 0.04
 
 
@@ -32,12 +32,16 @@ def estimated(graph, layout, gpus):
     axis = [f"--{layout}", str(gpus)] if layout in ("tp", "cp", "pp") else [f"--{layout}"]
     if layout == "cp":
         axis.append("--fsdp")
+    if layout == "pp+fsdp":
+        axis = ["--pp", "2", "--fsdp"]
+    if layout == "tp+cp":
+        axis = ["--tp", str(gpus // 2), "--cp", "2", "--fsdp"]
     words = [EBBTIDE, "estimate", str(graph), "--gpus", str(gpus), *axis, "--loop", "trainer", "--zero-grad", "start", "--json"]
     said = subprocess.run(words, capture_output=True, text=True)
     if said.returncode not in (0, 1):
         raise RuntimeError(said.stderr.strip())
     result = json.loads(said.stdout)
-    ranks = result["ranks"] if layout == "pp" else [result] * gpus
+    ranks = result["ranks"] if layout.startswith("pp") else [result] * gpus
     return [(rank["peak_allocated_bytes"], rank["peak_reserved_bytes"]) for rank in ranks]
 
 
@@ -81,7 +85,7 @@ def main():
             graph = pathlib.Path(folder) / f"{model}.json"
             for gpus in map(int, parsed.gpus.split(",")):
                 for layout in parsed.layouts.split(","):
-                    if model not in ONLY.get(layout, MODELS) or (model, layout, gpus) in done:
+                    if model not in ONLY.get(layout, MODELS) or (model, layout, gpus) in done or ("+" in layout and gpus < 4):
                         continue
                     if not graph.exists():
                         subprocess.run([EBBTIDE, "capture", f"{JOB}:{model}", "--device", "cuda", "-o", str(graph)], check=True, capture_output=True)

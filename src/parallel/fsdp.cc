@@ -70,6 +70,7 @@ class Fsdp {
       }
       for (const std::size_t u : At(forward_end_, old)) EndForward(u);
       for (const std::size_t u : At(reduce_at_, old)) Reduce(u);
+      if (old == last_backward_ && IsStage()) ReduceAll();
       if (old == last_backward_) FinishBackward();
     }
     return std::move(out_).Take();
@@ -86,6 +87,7 @@ class Fsdp {
   };
 
   bool IsFirst() const { return layout_.data == DataParallel::kFsdp1; }
+  bool IsStage() const { return layout_.pp > 1; }
 
   static std::vector<std::size_t> At(const Places& places, OpId op) {
     std::vector<std::size_t> units;
@@ -129,7 +131,10 @@ class Fsdp {
     }
   }
 
-  bool StaysGathered(const Unit& unit) const { return unit.name.empty() || !layout_.reshard_after_forward; }
+  // Of a pipeline every unit does, as torchtitan has it: microbatches pass it again and again.
+  bool StaysGathered(const Unit& unit) const {
+    return unit.name.empty() || !layout_.reshard_after_forward || IsStage();
+  }
 
   void Note(std::size_t u) {
     const Unit& unit = units_.units[u];
@@ -147,7 +152,7 @@ class Fsdp {
       backward_at_.emplace(unit.backward_begin, u);
       backward_order_.push_back(u);
     }
-    if (!unit.trained) return;
+    if (!unit.trained || IsStage()) return;
     const auto gradients_end = gradients_end_.find(u);
     const std::size_t last = std::max<std::size_t>(unit.backward_end.index(),
                                                    gradients_end == gradients_end_.end() ? 0 : gradients_end->second);
@@ -388,6 +393,16 @@ class Fsdp {
     const auto version = version_of_.find(from_.tensor(id).storage);
     if (version == version_of_.end() || seen_.contains(id)) return TensorId();
     return version_tensor_.emplace(id, out_.Rebase(id, version->second)).first->second;
+  }
+
+  // Gradients of a stage add up over the microbatches, whole. They are reduced behind the last: those of what lies in
+  // no block first, as that is the outermost module.
+  void ReduceAll() {
+    for (const bool blocks : {false, true}) {
+      for (std::size_t u = 0; u < units_.units.size(); ++u) {
+        if (units_.units[u].trained && units_.units[u].name.empty() != blocks) Reduce(u);
+      }
+    }
   }
 
   // The unit's gradients, summed over the ranks, each keeping its part.

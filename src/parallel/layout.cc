@@ -83,8 +83,6 @@ Status CheckLayout(const Layout& layout) {
   if (layout.gpus % model_ranks != 0) {
     return Fail("--gpus {}: expected a multiple of --tp times --pp times --cp, {}", layout.gpus, model_ranks);
   }
-  if (layout.cp > 1 && layout.tp > 1)
-    return Fail("--cp: beside --tp it is not modelled; `ebbtide dryrun --gpus` runs it");
   if (layout.microbatches > 0 && layout.pp == 1) return Fail("--microbatches: expected --pp beside it");
   if (layout.chunks > 1 && layout.pp == 1) return Fail("--chunks: expected --pp beside it");
   if (layout.chunks > 1 && layout.passes() % layout.pp != 0) {

@@ -44,18 +44,20 @@ Result<TrainingGraph> RankGraph(TrainingGraph graph, const Layout& layout) {
   if (layout.IsPlain()) return graph;
   if (graph.framework != Framework::kPytorch) return Fail("--gpus: expected a model that PyTorch trains");
   const bool is_sharded = layout.data != DataParallel::kNone && layout.data != DataParallel::kDdp;
-  if (layout.pp > 1 && is_sharded && layout.data_ranks() > 1) {
+  if (layout.pp > 1 && is_sharded && layout.data != DataParallel::kFsdp2 && layout.data_ranks() > 1) {
     return Fail(
-        "--pp: expected --ddp beside it: how shards pass several microbatches is not modelled; `ebbtide dryrun "
-        "--gpus` runs it");
+        "--pp: expected --ddp or --fsdp beside it: how these shards pass several microbatches is not modelled; "
+        "`ebbtide "
+        "dryrun --gpus` runs it");
   }
   if (layout.pp > 1 && HasSeveralPasses(graph))
     return Fail("--accumulate: of no use with --pp, expected --microbatches");
-  if (layout.cp > 1) {
-    EBB_ASSIGN_OR_RETURN(graph, ContextParallel(graph, layout));
-  }
+  // Heads are divided first: attention over the ranks of a sequence is that of the heads of one.
   if (layout.tp > 1) {
     EBB_ASSIGN_OR_RETURN(graph, TensorParallel(graph, layout));
+  }
+  if (layout.cp > 1) {
+    EBB_ASSIGN_OR_RETURN(graph, ContextParallel(graph, layout));
   }
   if (layout.pp > 1) {
     EBB_ASSIGN_OR_RETURN(graph, StageOf(graph, layout));

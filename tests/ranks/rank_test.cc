@@ -146,7 +146,8 @@ TEST(RankGraph, WhatIsNotModelledIsRefused) {
   EXPECT_THAT(RankGraph(graph, Of(DataParallel::kDdp, 1)).error().message, HasSubstr("--gpus"));
   layout.tp = 1;
   layout.pp = 2;
-  EXPECT_THAT(RankGraph(Load("gpt2", 1), layout).error().message, HasSubstr("--pp: expected --ddp"));
+  layout.data = DataParallel::kZero2;
+  EXPECT_THAT(RankGraph(Load("gpt2", 1), layout).error().message, HasSubstr("--pp: expected --ddp or --fsdp"));
   layout.gpus = 64;
   layout.pp = 64;
   layout.data = DataParallel::kNone;
@@ -220,6 +221,34 @@ TEST(RankGraph, StagesDivideTheModel) {
     EXPECT_EQ(buffers, BytesOf(graph, StorageKind::kBuffer));
   }
   EXPECT_THAT(RankGraph(Load("gpt2", 1), Stages(2, 0, 2)).error().message, HasSubstr("tied"));
+}
+
+// A stage's units are gathered once for all microbatches, and its gradients are reduced behind the last.
+TEST(RankGraph, AStageOfShardsGathersAndReducesOnce) {
+  const TrainingGraph graph = Load("resnet18", 1);
+  for (std::int64_t stage = 0; stage < 2; ++stage) {
+    Layout layout = Stages(2, stage, 4);
+    const TrainingGraph whole = *RankGraph(graph, layout);
+    layout.gpus = 4;
+    layout.data = DataParallel::kFsdp2;
+    const auto rank = RankGraph(graph, layout);
+    ASSERT_TRUE(rank) << rank.error().message;
+    const Status valid = Check(*rank);
+    ASSERT_TRUE(valid) << valid.error().message;
+    const auto places = [&](std::string_view kind) {
+      std::vector<std::size_t> out;
+      for (std::size_t i = 0; i < rank->ops.size(); ++i) {
+        if (rank->ops[i].kind == kind) out.push_back(i);
+      }
+      return out;
+    };
+    const std::size_t units = FindUnits(whole).units.size();
+    EXPECT_EQ(places("all_gather_into_tensor").size(), units);
+    ASSERT_EQ(places("reduce_scatter_tensor").size(), units);
+    EXPECT_GT(places("reduce_scatter_tensor").front(), places(stage == 0 ? "convolution_backward" : "recv").back());
+    EXPECT_NEAR(static_cast<double>(BytesOf(*rank, StorageKind::kParameter)),
+                static_cast<double>(BytesOf(whole, StorageKind::kParameter)) / 2, 8192);
+  }
 }
 
 // Of microbatches under way the first of two stages has one more than the second, and with three it has no more than
