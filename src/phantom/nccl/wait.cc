@@ -7,6 +7,7 @@
 
 #include "phantom/core/program.h"
 #include "phantom/nccl/board.h"
+#include "phantom/nccl/busy.h"
 #include "phantom/nccl/meeting.h"
 
 namespace ebbtide::phantom {
@@ -14,9 +15,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 // How long processes stand still before they are taken to stand still for good: in a circle of waits while no thread of
-// theirs computes; and of one that is outside of all collectives and uses no processor, or in a circle where threads
-// still compute, which might come to the rescue.
-constexpr std::chrono::seconds kCircle{5}, kIdle{60};
+// theirs computes, wants to, or waits for a disk; outside of all collectives without using a processor, nor does a
+// process that it has started. Threads that compute beside a circle might come to its rescue: what they do without end
+// is no training, so that after kForever it is told, with that.
+constexpr std::chrono::seconds kCircle{5}, kIdle{60}, kForever{1800};
 // What a process uses of the processor in kCircle with nothing but watching: 0.1 s.
 constexpr std::int64_t kTicksOfWatching = 10;
 
@@ -46,13 +48,14 @@ class Standstill {
     const bool is_new = circle.waits.empty() || !begun_ || circle.seen != seen_;
     const Clock::time_point now = Clock::now();
     if (is_new) since_ = now;
-    if (is_new || Computes(circle)) {
+    const bool computes = busy_.Look(circle.pids) || Computes(circle);
+    if (is_new || computes) {
       quiet_since_ = now;
       for (const pid_t pid : circle.pids) ticks_[pid] = TicksOfProcess(pid);
     }
     begun_ = !circle.waits.empty();
     seen_ = circle.seen;
-    return begun_ && (now - quiet_since_ >= kCircle || now - since_ >= kIdle);
+    return begun_ && (now - quiet_since_ >= kCircle || now - since_ >= kForever);
   }
 
  private:
@@ -61,6 +64,7 @@ class Standstill {
                                [&](pid_t pid) { return TicksOfProcess(pid) - ticks_[pid] > kTicksOfWatching; });
   }
 
+  BusyThreads busy_;
   std::map<pid_t, std::int64_t> ticks_;  // when it was quiet last
   std::uint64_t seen_ = 0;
   Clock::time_point since_{}, quiet_since_{};
@@ -92,10 +96,15 @@ std::vector<pid_t> PidsOf(const Meeting& meeting, const std::vector<int>& missin
   return pids;
 }
 
-// What each of them has used of the processor; those that wait in a collective count as standing still.
+// What each of them has used of the processor, and what compilers and the like that it has started have; those that
+// wait in a collective count as standing still.
 std::map<pid_t, std::int64_t> TicksOf(const std::vector<pid_t>& pids, const Board& board) {
   std::map<pid_t, std::int64_t> ticks;
-  for (pid_t pid : pids) ticks[pid] = board.IsWaiting(pid) ? 0 : TicksOfMainThread(pid);
+  for (pid_t pid : pids) {
+    ticks[pid] = board.IsWaiting(pid) ? 0 : TicksOfMainThread(pid);
+    if (board.IsWaiting(pid)) continue;
+    for (const pid_t child : ChildrenOf(pid)) ticks[child] = TicksOfProcess(child);
+  }
   return ticks;
 }
 
