@@ -20,7 +20,7 @@
       add("iteration", formatTime(data.time_ns), `${slowdown(data.time_ns)} of plain, ${formatTime(data.plain_time_ns)}`);
       if (data.gap !== null) add("no plan is faster than", formatTime(data.lower_bound_ns), `${slowdown(data.lower_bound_ns)} of plain; this one takes ${percent(data.gap)} more`);
       else add("without a plan", formatTime(data.plain_time_ns), formatBytes(data.plain_peak_bytes));
-      add("waiting", formatTime(data.wait_for_memory_ns + data.wait_for_data_ns + data.wait_for_ranks_ns + data.drain_ns), data.exchange_ns > 0 ? "of compute, for copies and other ranks" : "of compute, for copies");
+      add("waiting", formatTime(data.wait_for_memory_ns + data.wait_for_data_ns + (data.wait_for_ranks_ns || 0) + data.drain_ns), data.exchange_ns > 0 ? "of compute, for copies and other ranks" : "of compute, for copies");
       add("kept", formatBytes(data.kept.bytes), `${things(data.kept.storages, "storage")} saved for backward`);
       add("swapped", formatBytes(data.swapped.bytes), `${things(data.swapped.storages, "storage")}, ${formatBytes(data.copied_out_bytes)} out, ${formatBytes(data.copied_in_bytes)} in`);
       add("recomputed", formatBytes(data.recomputed.bytes), `${things(data.recomputed.storages, "storage")}, ${formatTime(data.recompute_ns)}`);
@@ -33,9 +33,9 @@
     }
   };
   const fillTime = (chart) => {
-    const parts = [["ops of the step", data.time_ns - data.recompute_ns - data.wait_for_memory_ns - data.wait_for_data_ns - data.wait_for_ranks_ns - data.drain_ns, "forward"], ["ops run again", data.recompute_ns, "again"],
+    const parts = [["ops of the step", data.time_ns - data.recompute_ns - data.wait_for_memory_ns - data.wait_for_data_ns - (data.wait_for_ranks_ns || 0) - data.drain_ns, "forward"], ["ops run again", data.recompute_ns, "again"],
       ["waiting for memory", data.wait_for_memory_ns, "wait-memory"], ["waiting for data", data.wait_for_data_ns, "wait-data"],
-      ["waiting for other ranks", data.wait_for_ranks_ns, "wait-data"],
+      ...(data.exchange_ns > 0 ? [["waiting for other ranks", data.wait_for_ranks_ns, "wait-data"]] : []),
       ["last copies", data.drain_ns, "copy"]];
     byId("share").append(...parts.filter(([, ns]) => ns > 0).map(([, ns, style]) => {
       const piece = element("i");

@@ -309,7 +309,7 @@ const drawPlan = () => {
   }
   if (data.copied_out_bytes + data.copied_in_bytes > 0) legend(dot("copy"), "copies");
   if (data.wait_for_memory_ns > 0) legend(dot("wait-memory"), "waiting for memory");
-  if (data.wait_for_data_ns + data.wait_for_ranks_ns + data.drain_ns > 0) legend(dot("wait-data"), data.exchange_ns > 0 ? "waiting for data or other ranks" : "waiting for data");
+  if (data.wait_for_data_ns + (data.wait_for_ranks_ns || 0) + data.drain_ns > 0) legend(dot("wait-data"), data.exchange_ns > 0 ? "waiting for data or other ranks" : "waiting for data");
   canvas.setAttribute("aria-label", `An iteration of ${formatTime(data.time_ns)}: memory and streams over time`);
   byId("over-time").hidden = false;
   new ResizeObserver(() => { if (canvas.clientWidth) draw(); }).observe(byId("plot"));
