@@ -3,7 +3,6 @@
 // buffer, which backward makes and which has its full size however small the model is. Stage 1 keeps all gradients,
 // stage 2 this rank's part, stage 3 divides the parameters too and gathers them unit by unit.
 #include <algorithm>
-#include <map>
 #include <set>
 
 #include "parallel/rank.h"
@@ -63,9 +62,7 @@ class Zero {
     bucket_ = out_.FlatTensor(bucket_storage_, dtype_);
     // What is used of it at most.
     out_.graph().tensors[bucket_.index()].shape = {std::min(layout_.zero_bucket, gradient_bytes_ / ItemSize(dtype_))};
-    std::vector<TensorId> places = {bucket_};
-    for (const TensorId id : gradients_) places.push_back(place_of_[id] = out_.Rebase(id, bucket_storage_));
-    out_.Emit("empty", Phase::kBackward, "zero.bucket", {}, places);
+    out_.Emit("empty", Phase::kBackward, "zero.bucket", {}, {bucket_});
   }
 
   // What an op has made goes into the bucket, and through it to its owner.
@@ -74,7 +71,8 @@ class Zero {
       if (std::find(gradients_.begin(), gradients_.end(), id) == gradients_.end()) continue;
       const Bytes bytes = from_.storage_of(id).bytes;
       if (filled_ + bytes > layout_.zero_bucket * ItemSize(dtype_)) Reduce();
-      out_.Emit("copy_", Phase::kBackward, "zero", {id, place_of_.at(id)}, {}, Stream::kCompute, {place_of_.at(id)});
+      // As much as is copied into its place in the bucket.
+      out_.Emit("copy_", Phase::kBackward, "zero", {id}, {}, Stream::kCompute, {id});
       filled_ += bytes;
       if (!DropsGradients()) continue;
       Storage& storage = out_.graph().storages[from_.tensor(id).storage.index()];
@@ -139,8 +137,7 @@ class Zero {
   std::int64_t states_ = 0;  // of the optimizer, per element
   DType dtype_ = DType::kFloat32;
   StorageId bucket_storage_;
-  Bytes filled_ = 0;                       // of the bucket
-  std::map<TensorId, TensorId> place_of_;  // by gradient, in the bucket
+  Bytes filled_ = 0;  // of the bucket
   TensorId bucket_, partition_;
 };
 
