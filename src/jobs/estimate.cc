@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kTensorsListed = 10;
 
-std::vector<std::string> NotesOn(const TrainingGraph& graph) {
+std::vector<std::string> NotesOn(const TrainingGraph& graph, const parallel::Layout& layout) {
   std::vector<std::string> notes;
   const auto device = graph.meta.find("device");
   if (device != graph.meta.end() && !device->second.starts_with("cuda")) {
@@ -22,6 +22,10 @@ std::vector<std::string> NotesOn(const TrainingGraph& graph) {
   }
   if (const auto assumed = graph.meta.find("assumed"); assumed != graph.meta.end()) {
     notes.push_back("assumed: " + assumed->second);
+  }
+  if (layout.pp > 1 && layout.data == parallel::DataParallel::kFsdp2) {
+    notes.emplace_back(
+        "assumed: stages keep their parameters gathered (reshard_after_forward=False), as in torchtitan");
   }
   return notes;
 }
@@ -68,7 +72,7 @@ void Describe(EstimateResult& out) {
   out.reserved_before_training = ReservedBeforeTraining(out.estimate.timeline);
   out.lacks = out.estimate.fits ? 0 : LackOf(out.estimate);
   out.not_counted = estimate::NotCounted(*out.graph);
-  out.notes = NotesOn(*out.graph);
+  out.notes = NotesOn(*out.graph, out.layout);
 }
 
 // Ranks of one stage of a pipeline are alike, and lie side by side.
