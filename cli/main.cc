@@ -1,14 +1,19 @@
 // The program: finds the verb, parses its flags, runs it, and turns every fault into one line and an exit code.
 #include <malloc.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <memory>
 #include <new>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/nearest.h"
@@ -100,18 +105,52 @@ std::vector<std::string> CutCommand(int& argc, char** argv) {
   return {at + 1, end};
 }
 
+using Adder = Verb (*)(CLI::App& program);
+// In the order in which --help lists them. dryrun and run also take the words behind "--".
+constexpr std::pair<std::string_view, Adder> kVerbs[] = {{"models", AddModels},
+                                                         {"gpus", AddGpus},
+                                                         {"cache", AddCache},
+                                                         {"inspect", AddInspect},
+                                                         {"estimate", AddEstimate},
+                                                         {"fit", AddFit},
+                                                         {"plan", AddPlan},
+                                                         {"simulate", AddSimulate},
+                                                         {"share", AddShare},
+                                                         {"cluster", AddCluster},
+                                                         {"capture", AddCapture},
+                                                         {"profile", AddProfile},
+                                                         {"train", AddTrain},
+                                                         {"verify", AddVerify},
+                                                         {"replay", AddReplay},
+                                                         {"explain", AddExplain},
+                                                         {"advise", AddAdvise},
+                                                         {"dryrun", nullptr},
+                                                         {"run", nullptr},
+                                                         {"pack", AddPack},
+                                                         {"report", AddReport},
+                                                         {"help", AddHelp},
+                                                         {"completion", AddCompletion}};
+
+// Flags of all verbs take as long to set up as a small answer takes to compute: where the first word names a verb, it
+// is the only one. `help` and `completion` speak of all of them.
+std::vector<Verb> AddVerbs(CLI::App& program, std::string_view word, const std::vector<std::string>& command) {
+  const bool is_alone = word != "help" && word != "completion" &&
+                        std::ranges::any_of(kVerbs, [&](const auto& verb) { return verb.first == word; });
+  std::vector<Verb> verbs;
+  for (const auto& [name, add] : kVerbs) {
+    if (is_alone && name != word) continue;
+    verbs.push_back(name == "dryrun" ? AddDryrun(program, command)
+                    : name == "run"  ? AddRun(program, command)
+                                     : add(program));
+  }
+  return verbs;
+}
+
 int Main(int argc, char** argv) {
   CLI::App program(kDescription, "ebbtide");
   SetUp(program);
   const std::vector<std::string> command = CutCommand(argc, argv);
-  const std::vector<Verb> verbs = {AddModels(program),       AddGpus(program),      AddCache(program),
-                                   AddInspect(program),      AddEstimate(program),  AddFit(program),
-                                   AddPlan(program),         AddSimulate(program),  AddShare(program),
-                                   AddCluster(program),      AddCapture(program),   AddProfile(program),
-                                   AddTrain(program),        AddVerify(program),    AddReplay(program),
-                                   AddExplain(program),      AddAdvise(program),    AddDryrun(program, command),
-                                   AddRun(program, command), AddPack(program),      AddReport(program),
-                                   AddHelp(program),         AddCompletion(program)};
+  const std::vector<Verb> verbs = AddVerbs(program, argc > 1 ? argv[1] : "", command);
   for (const Verb& verb : verbs) verb.app->allow_extras();
 
   const auto chosen = [&]() -> const Verb* {
@@ -161,11 +200,26 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace ebbtide::cli
 
-int main(int argc, char** argv) {
-  // What one stage frees the next one takes: memory is kept in between, not handed back and asked for again.
+namespace {
+
+// What one stage frees the next one takes: memory is kept in between, not handed back and asked for again. The heap
+// grows by many pages at a time, large ones where the system has them: a graph of a large model would ask for 20,000
+// small ones, each a fault.
+void SetUpHeap() {
+  constexpr std::size_t kLarge = 2 << 20, kGrowth = 128 << 20;
   mallopt(M_MMAP_THRESHOLD, 32 << 20);
-  mallopt(M_TRIM_THRESHOLD, 128 << 20);
-  mallopt(M_TOP_PAD, 8 << 20);
+  mallopt(M_TRIM_THRESHOLD, 512 << 20);
+  mallopt(M_TOP_PAD, kGrowth);
+  std::free(std::malloc(kLarge));  // the heap is there, with the first growth
+  const auto end = reinterpret_cast<std::uintptr_t>(sbrk(0)) / kLarge * kLarge;
+  // That it is refused is no harm.
+  if (end > kGrowth) (void)madvise(reinterpret_cast<void*>(end - kGrowth + kLarge), kGrowth - kLarge, MADV_HUGEPAGE);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  SetUpHeap();
   try {
     ebbtide::cli::NoteCommandLine(argc, argv);
     ebbtide::cli::HandleInterrupts();

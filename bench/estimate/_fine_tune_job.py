@@ -23,11 +23,50 @@ def model_of(job):
         rest = job["kernels"] == "liger"
         MODEL_TYPE_TO_APPLY_LIGER_FN[config.model_type](rope=rest, swiglu=rest, rms_norm=rest, cross_entropy=rest and job["loss"] != "liger",
                                                         fused_linear_cross_entropy=job["loss"] == "liger")
-    with torch.device("meta" if job["quantize"] else "cuda"):
+    with torch.device("meta"):
         model = transformers.AutoModelForCausalLM.from_config(config, dtype=dtype, attn_implementation=job["attention"])
-    if job["quantize"]:
+    if job["quantize"] in ("nf4", "int8"):
         quantize(model, job["quantize"], dtype)
+    materialise(model)
+    if job["quantize"] == "fp8":
+        import torchao
+
+        torchao.quantize_(model, torchao.quantization.Float8WeightOnlyConfig(),
+                          lambda module, name: isinstance(module, torch.nn.Linear) and not name.endswith("lm_head"))
+    if job["quantize"]:
+        model.requires_grad_(False)
+    if job["loss"] == "chunked":
+        cut_cross_entropy(model)
     return model
+
+
+def materialise(model):
+    """As from_pretrained has them on the device: each once. A model that is made there has twice what is tied, until it is."""
+    seen = {}
+    for module in model.modules():
+        for table in (module._parameters, module._buffers):
+            for name, tensor in table.items():
+                if tensor is None or not tensor.is_meta:
+                    continue
+                if id(tensor) not in seen:
+                    real = torch.empty(tensor.shape, dtype=tensor.dtype, device="cuda")
+                    seen[id(tensor)] = (torch.nn.Parameter(real) if table is module._parameters else real), tensor  # kept, so that no other has its id
+                table[name] = seen[id(tensor)][0]
+    model.tie_weights()
+
+
+def cut_cross_entropy(model):
+    """The loss by the library's function, as its own patches of transformers' models call it."""
+    import types
+
+    from cut_cross_entropy import linear_cross_entropy
+    from transformers.modeling_outputs import CausalLMOutputWithPast
+
+    def forward(self, labels, **batch):
+        hidden = self.model(**batch, use_cache=False).last_hidden_state
+        return CausalLMOutputWithPast(loss=linear_cross_entropy(hidden, self.lm_head.weight, labels.to(hidden.device), shift=True))
+
+    model.forward = types.MethodType(forward, model)
 
 
 def quantize(model, how, dtype):
@@ -46,12 +85,21 @@ def quantize(model, how, dtype):
             new = bnb.nn.Linear8bitLt(module.in_features, module.out_features, bias=False, has_fp16_weights=False, device="meta")
             new.weight = bnb.nn.Int8Params(weight, requires_grad=False, has_fp16_weights=False)
         model.set_submodule(name, new.cuda())
-    for module in model.modules():
-        for table in (module._parameters, module._buffers):
-            for name, tensor in table.items():
-                if tensor is not None and tensor.is_meta:
-                    real = torch.empty(tensor.shape, dtype=tensor.dtype, device="cuda")
-                    table[name] = torch.nn.Parameter(real, requires_grad=False) if table is module._parameters else real
+
+
+class Both:
+    """Two optimizers as one."""
+
+    def __init__(self, *parts):
+        self.parts = parts
+
+    def step(self):
+        for part in self.parts:
+            part.step()
+
+    def zero_grad(self):
+        for part in self.parts:
+            part.zero_grad()
 
 
 def optimizer_of(name, parameters):
@@ -67,6 +115,13 @@ def optimizer_of(name, parameters):
         return transformers.optimization.Adafactor(parameters, scale_parameter=False, relative_step=False, lr=1e-4)
     if name == "sgd":
         return torch.optim.SGD(parameters, lr=1e-4)
+    matrices, rest = [p for p in parameters if p.ndim == 2], [p for p in parameters if p.ndim != 2]
+    if name == "muon":
+        return Both(torch.optim.Muon(matrices, lr=1e-4), torch.optim.AdamW(rest, lr=1e-4))
+    if name == "galore":
+        from galore_torch import GaLoreAdamW
+
+        return GaLoreAdamW([{"params": rest}, {"params": matrices, "rank": 128, "update_proj_gap": 200, "scale": 0.25, "proj_type": "std"}], lr=1e-4)
     return torch.optim.AdamW(parameters, lr=1e-4, fused=True if name == "adamw_torch_fused" else None)
 
 
@@ -85,10 +140,12 @@ def main():
     model.train()
     optimizer = optimizer_of(job["optimizer"], [p for p in model.parameters() if p.requires_grad])
     tokens = torch.randint(0, model.config.vocab_size, (job["batch"], job["length"]))
+    positions = torch.arange(job["length"] // 2).repeat(job["batch"], 2)  # two texts in a row
     torch.cuda.reset_peak_memory_stats()
     for _ in range(3):
         for _ in range(job["accumulate"]):
-            batch = {"input_ids": tokens.to("cuda"), "attention_mask": torch.ones_like(tokens).to("cuda"), "labels": tokens.to("cuda")}
+            beside = {"position_ids": positions} if job["packing"] else {"attention_mask": torch.ones_like(tokens)}
+            batch = {name: tensor.to("cuda") for name, tensor in ({"input_ids": tokens} | beside | {"labels": tokens}).items()}
             with torch.autocast("cuda", torch.bfloat16, enabled=job["autocast"]):
                 loss = model(**batch).loss
             loss.backward()

@@ -21,7 +21,7 @@ sys.path.insert(0, str(ROOT / "bench" / "support"))
 from layered_environment import layered_environment  # noqa: E402
 
 PROGRAM = pathlib.Path(os.environ.get("EBBTIDE_PROGRAM") or ROOT / "build" / "ebbtide")
-PACKAGES = ["peft", "bitsandbytes", "liger-kernel", "accelerate"]
+PACKAGES = ["peft", "bitsandbytes", "liger-kernel", "accelerate", "torchao", "galore-torch", "cut-cross-entropy"]
 MOST_MEDIAN, MOST_WORST = 0.03, 0.10
 SIZES = {"num_hidden_layers": 4, "hidden_size": 1024, "intermediate_size": 2816, "num_attention_heads": 16, "num_key_value_heads": 4,
          "vocab_size": 32000, "max_position_embeddings": 2048}
@@ -40,7 +40,7 @@ MODELS = {
 TIED = {"tie_word_embeddings": True, "vocab_size": 128000}
 TARGETS = ["q_proj", "k_proj", "v_proj", "o_proj"]
 PLAIN = {"model": "llama", "dtype": "bfloat16", "attention": "sdpa", "lora": 0, "targets": TARGETS, "quantize": None, "checkpoint": None,
-         "optimizer": "adamw_torch", "kernels": "plain", "loss": "plain", "autocast": False, "clip": False, "accumulate": 1, "batch": 4, "length": 512,
+         "optimizer": "adamw_torch", "kernels": "plain", "loss": "plain", "autocast": False, "clip": False, "accumulate": 1, "packing": False, "batch": 4, "length": 512,
          "config": {}}
 LORA = {"lora": 16}
 # By name: what differs from a plain full fine-tune, and the flags that say so.
@@ -57,7 +57,13 @@ JOBS = {
     "Lion": ({"optimizer": "lion"}, ["--optimizer", "lion"]),
     "Adafactor": ({"optimizer": "adafactor"}, ["--optimizer", "adafactor"]),
     "SGD": ({"optimizer": "sgd"}, ["--optimizer", "sgd"]),
+    "Muon": ({"optimizer": "muon"}, ["--optimizer", "muon"]),
+    "GaLore": ({"optimizer": "galore"}, ["--optimizer", "galore"]),
+    "packed": ({"packing": True}, ["--packing"]),
+    "cut cross-entropy": ({"loss": "chunked"}, ["--loss", "chunked"]),
+    "LoRA on fp8": (LORA | {"quantize": "fp8"}, ["--quantize", "fp8"]),
     "LoRA": (LORA, []),
+    "LoRA, cut cross-entropy, checkpointing": (LORA | {"loss": "chunked", "checkpoint": "plain"}, ["--loss", "chunked", "--checkpoint"]),
     "LoRA, checkpointing": (LORA | {"checkpoint": "plain"}, ["--checkpoint"]),
     "LoRA, autocast": (LORA | {"autocast": True}, ["--autocast", "bf16"]),
     "QLoRA, nf4": (LORA | {"quantize": "nf4"}, ["--quantize", "nf4"]),

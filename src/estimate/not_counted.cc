@@ -12,8 +12,9 @@ namespace ebbtide::estimate {
 std::vector<OpId> WithoutScratchRule(const TrainingGraph& graph) {
   if (graph.framework == Framework::kMxnet || graph.framework == Framework::kTensorflow) return {};
   std::vector<OpId> found;
+  ScratchKnowledge knowledge;
   for (std::size_t i = 0; i < graph.ops.size(); ++i) {
-    if (!KnowsScratchOf(graph, graph.ops[i])) found.push_back(OpId(i));
+    if (!knowledge.Of(graph, graph.ops[i])) found.push_back(OpId(i));
   }
   return found;
 }

@@ -193,12 +193,29 @@ std::vector<Scratch> ScratchOf(const TrainingGraph& graph, const Op& op, const D
   return {};
 }
 
+namespace {
+
+// Kernels of their own, which were not looked at.
+bool ReadsComplex(const TrainingGraph& graph, const Op& op) {
+  return std::ranges::any_of(op.inputs, [&](TensorId id) { return graph.tensor(id).dtype >= DType::kComplex64; });
+}
+
+}  // namespace
+
 bool KnowsScratchOf(const TrainingGraph& graph, const Op& op) {
   if (const Row* const row = RowOf(op.kind)) return LiesSo(graph, op, row->layout);
   if (UsesCublas(op)) return LiesSo(graph, op, Layout::kDense);
-  const auto is_complex = [&](TensorId id) { return graph.tensor(id).dtype >= DType::kComplex64; };
-  if (std::ranges::any_of(op.inputs, is_complex)) return false;  // kernels of their own, which were not looked at
-  return NeedsNoScratch(op.kind);
+  return !ReadsComplex(graph, op) && NeedsNoScratch(op.kind);
+}
+
+bool ScratchKnowledge::Of(const TrainingGraph& graph, const Op& op) {
+  const auto [found, is_new] = kinds_.try_emplace(op.kind);
+  if (is_new) {
+    const bool by_layout = RowOf(op.kind) != nullptr || UsesCublas(op);
+    found->second = by_layout ? Kind::kByLayout : NeedsNoScratch(op.kind) ? Kind::kNeedsNone : Kind::kUnknown;
+  }
+  if (found->second == Kind::kUnknown) return false;
+  return found->second == Kind::kByLayout ? KnowsScratchOf(graph, op) : !ReadsComplex(graph, op);
 }
 
 Bytes BlasScratchOf(const TrainingGraph& graph, const Op& op, const DeviceProfile& gpu) {

@@ -1,8 +1,10 @@
 // Memory that CUDA's kernels and libraries take while an op runs, beside its tensors.
 #pragma once
 
+#include <cstdint>
 #include <limits>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "device/profile.h"
@@ -30,6 +32,16 @@ Bytes BlasScratchOf(const TrainingGraph& graph, const Op& op, const DeviceProfil
 // Whether the op's scratch memory is known: a rule counts it, or ops of its kind need none, where its tensors lie as
 // the rule has them. Else it is what was measured (Op::workspace), if that was.
 bool KnowsScratchOf(const TrainingGraph& graph, const Op& op);
+
+// The same for many ops: what follows from a kind alone is looked up once.
+class ScratchKnowledge {
+ public:
+  bool Of(const TrainingGraph& graph, const Op& op);
+
+ private:
+  enum class Kind : std::uint8_t { kByLayout, kNeedsNone, kUnknown };
+  std::unordered_map<std::string_view, Kind> kinds_;  // refer to names of ops, which outlive this
+};
 
 // Whether the op multiplies matrices by cuBLAS, whose handle then has a workspace for good, one for each thread that
 // has a handle: forward runs in the program's, backward in autograd's.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <unordered_map>
 #include <utility>
 
@@ -66,6 +67,7 @@ class Training {
         held_(graph.storages.size()),
         is_kept_(graph.storages.size()),
         is_plain_(graph.ops.size()),
+        scratch_place_(graph.ops.size()),
         pack_(graph.storages.size()) {
     MarkKept();
     FindPacks();
@@ -133,10 +135,7 @@ class Training {
   bool RunOp(OpId id, const Op& op) {
     if (is_plain_[id.index()]) return MakeResults(id, op);
     if (!TakeBlasWorkspace(id, op) || !TakeDropoutStates(id, op)) return false;
-    std::vector<Scratch> scratch = ScratchOf(graph_, op, gpu_);
-    if (options_.blas_workspace == BlasWorkspacePolicy::kPerCall) {
-      if (const Bytes bytes = BlasScratchOf(graph_, op, gpu_)) scratch.push_back({op.outputs.size(), bytes, 0, 0});
-    }
+    const std::vector<Scratch>& scratch = ScratchTaken(id, op);
     const auto order = ResultOrder(op);
     if (scratch.empty() && !order) {
       is_plain_[id.index()] = true;
@@ -170,6 +169,18 @@ class Training {
     ReleaseScratch(Scratch::kWholeOp);
     EndOp(id);
     return true;
+  }
+
+  // The same in every iteration.
+  const std::vector<Scratch>& ScratchTaken(OpId id, const Op& op) {
+    std::uint32_t& place = scratch_place_[id.index()];
+    if (place > 0) return scratch_of_[place - 1];
+    std::vector<Scratch>& taken = scratch_of_.emplace_back(ScratchOf(graph_, op, gpu_));
+    place = static_cast<std::uint32_t>(scratch_of_.size());
+    if (options_.blas_workspace == BlasWorkspacePolicy::kPerCall) {
+      if (const Bytes bytes = BlasScratchOf(graph_, op, gpu_)) taken.push_back({op.outputs.size(), bytes, 0, 0});
+    }
+    return taken;
   }
 
   // An op that takes nothing but its results, one after the other.
@@ -371,9 +382,11 @@ class Training {
   Sink& sink_;
   const std::vector<Lifetime> lifetimes_;
   const Releases releases_;
-  std::vector<RequestId> held_;                              // by storage
-  std::vector<bool> is_kept_;                                // by storage
-  std::vector<bool> is_plain_;                               // by op: known to take nothing but its results
+  std::vector<RequestId> held_;               // by storage
+  std::vector<bool> is_kept_;                 // by storage
+  std::vector<bool> is_plain_;                // by op: known to take nothing but its results
+  std::vector<std::uint32_t> scratch_place_;  // by op: behind its place in the next; 0: not known yet
+  std::vector<std::vector<Scratch>> scratch_of_;
   std::unordered_map<StorageId, StorageId> takes_place_of_;  // what the model returns, of what it returned before
   std::vector<StorageId> pack_;  // by storage: the first of those that share its block; invalid: none does
   std::unordered_map<StorageId, SharedBlock> blocks_;  // by their first

@@ -91,8 +91,22 @@ Op& Builder::Record(std::string kind, Arguments arguments, const CallOptions& op
   op.kind = std::move(kind);
   op.phase = phase_;
   op.layer = layer_;
+  // A multi-tensor update reads thousands: those are marked, and not looked for one by one.
+  constexpr std::size_t kFew = 16;
+  std::vector<bool> is_read;
   auto read = [&](TensorId id) {
-    if (id.valid() && std::find(op.inputs.begin(), op.inputs.end(), id) == op.inputs.end()) op.inputs.push_back(id);
+    if (!id.valid()) return;
+    if (op.inputs.size() < kFew) {
+      if (std::find(op.inputs.begin(), op.inputs.end(), id) == op.inputs.end()) op.inputs.push_back(id);
+      return;
+    }
+    if (is_read.empty()) {
+      is_read.resize(graph_.tensors.size());
+      for (const TensorId input : op.inputs) is_read[input.index()] = true;
+    }
+    if (is_read[id.index()]) return;
+    is_read[id.index()] = true;
+    op.inputs.push_back(id);
   };
   for (const Argument& argument : arguments) {
     if (const TensorId* id = std::get_if<TensorId>(&argument.value)) read(*id);

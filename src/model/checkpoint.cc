@@ -84,14 +84,14 @@ void Recomputation::NoteGradients(OpId node, const std::vector<StorageId>& gradi
 void Recomputation::Before(OpId node) {
   Block* block = BlockOf(node);
   const bool reenters = b_.options().checkpoint_kind == CheckpointKind::kReentrant;
-  if (block && !block->recomputed && (reenters || SavesOf(b_, node) != Saves::kNothing)) Recompute(*block);
+  asks_ = block && (reenters || SavesOf(b_, node) != Saves::kNothing);
+  if (asks_ && !block->recomputed) Recompute(*block);
 }
 
 // What went in is referred to until no node of the block can ask for it any more.
 void Recomputation::After(OpId node) {
+  if (!asks_) return;
   const Block* block = BlockOf(node);
-  const bool reenters = b_.options().checkpoint_kind == CheckpointKind::kReentrant;
-  if (!block || (!reenters && SavesOf(b_, node) == Saves::kNothing)) return;
   for (StorageId id : block->held) b_.graph().storages[id.index()].released_after = OpId(b_.graph().ops.size() - 1);
   for (StorageId id : block->inputs) b_.graph().storages[id.index()].released_after = OpId(b_.graph().ops.size() - 1);
 }

@@ -27,7 +27,7 @@ class Recomputation {
   // Looks for blocks among the forward ops from `begin` on. The builder outlives this object.
   Recomputation(Builder& builder, std::size_t begin);
 
-  // To be called before and after the backward of every forward op is recorded.
+  // To be called before and after the backward of every forward op is recorded, one op after the other.
   void Before(OpId node);
   void After(OpId node);
 
@@ -56,6 +56,7 @@ class Recomputation {
 
   Builder& b_;
   std::vector<Block> blocks_;  // in the order of their ops
+  bool asks_ = false;          // the op of the last Before asks its block for something
 };
 
 }  // namespace ebbtide::model

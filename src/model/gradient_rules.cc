@@ -19,7 +19,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
-#include <map>
+#include <unordered_map>
 
 namespace ebbtide::model {
 
@@ -239,14 +239,25 @@ std::vector<GradientStatement> ReadStatements(std::string_view text) {
     std::string_view statement = text.substr(0, text.find(';'));
     text.remove_prefix(std::min(text.size(), statement.size() + 1));
     std::size_t equals = statement.find('=');
-    statements.push_back({Words(statement.substr(0, equals)), FormulaReader(statement.substr(equals + 1)).Read()});
+    Formula formula = FormulaReader(statement.substr(equals + 1)).Read();
+    std::vector<std::string> reads = NamesRead(formula);
+    statements.push_back({Words(statement.substr(0, equals)), std::move(formula), std::move(reads)});
   }
   return statements;
 }
 
-const std::map<std::string, GradientRule, std::less<>>& Rules() {
+// Where a whole word of a row begins.
+std::size_t PlaceOfWord(std::string_view text, std::string_view word) {
+  for (std::size_t at = 0;; at = text.find(' ', at) + 1) {
+    const std::string_view rest = text.substr(at);
+    if (rest.substr(0, rest.find(' ')) == word) return at;
+  }
+}
+
+// The kinds' names are the table's own rows, cut at spaces; every recorded op looks its rule up several times.
+const std::unordered_map<std::string_view, GradientRule>& Rules() {
   static const auto* rules = [] {
-    auto* map = new std::map<std::string, GradientRule, std::less<>>;
+    auto* map = new std::unordered_map<std::string_view, GradientRule>;
     for (const Row& row : kTable) {
       GradientRule rule;
       std::string_view cpu = row.cpu, cuda = row.cuda;
@@ -255,7 +266,10 @@ const std::map<std::string, GradientRule, std::less<>>& Rules() {
       if (rule.on_cpu) rule.cpu_saves = Words(cpu);
       if (rule.on_cuda) rule.cuda_saves = cuda == "=" ? rule.cpu_saves : Words(cuda);
       rule.backward = ReadStatements(row.backward);
-      for (std::string& kind : Words(row.op)) map->emplace(std::move(kind), rule);
+      for (const std::string& kind : Words(row.op)) {
+        const std::string_view text = row.op;
+        map->emplace(text.substr(PlaceOfWord(text, kind), kind.size()), rule);
+      }
     }
     return map;
   }();

@@ -21,6 +21,7 @@ struct Formula {
 struct GradientStatement {
   std::vector<std::string> targets;  // argument names of the forward op
   Formula formula;
+  std::vector<std::string> reads;  // NamesRead of it
 };
 
 struct GradientRule {

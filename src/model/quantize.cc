@@ -54,23 +54,30 @@ Stored StoreInt8(Builder& b, std::int64_t in, std::int64_t out, std::int64_t row
   return stored;
 }
 
-Stored StoreFp8(Builder& b, std::int64_t in, std::int64_t out) {
-  Stored stored;
-  // No element type of ours is a float of 8 bits; a byte is as large.
-  stored.arguments = {{"weight", b.FrozenParameter("weight", {out, in}, DType::kUInt8)},
-                      {"scale", b.Buffer("scale", {out, 1})}};
-  stored.forward_scratch = stored.backward_scratch = in * out * ItemSize(ComputeType(b));
-  return stored;
-}
-
 Stored Store(Builder& b, std::int64_t in, std::int64_t out, std::int64_t rows, DType dtype) {
   switch (*b.options().quantize) {
     case Quantization::kNf4: return StoreNf4(b, in, out);
     case Quantization::kGptq4: return StoreGptq4(b, in, out);
     case Quantization::kInt8: return StoreInt8(b, in, out, rows, dtype);
-    case Quantization::kFp8: return StoreFp8(b, in, out);
+    case Quantization::kFp8: break;  // its products are plain ones, below
   }
   return {};
+}
+
+// torchao's float8 weights have no product of their own beside 16-bit inputs: the weight is made anew in 16 bits, by
+// way of 32, and a plain product keeps it for backward.
+TensorId Float8Linear(Builder& b, TensorId x, std::int64_t features, bool bias) {
+  // No element type of ours is a float of 8 bits; a byte is as large.
+  const TensorId stored = b.FrozenParameter("weight", {features, b.dim(x, -1)}, DType::kUInt8);
+  const TensorId scale = b.Buffer("scale", {features, 1});
+  const TensorId single = op::Cast(b, stored, DType::kFloat32);
+  const TensorId scaled = op::Mul(b, single, scale);
+  const TensorId weight = op::Cast(b, scaled, ComputeType(b));
+  // Variables of a function that has not returned yet.
+  for (const TensorId id : {single, scaled}) {
+    if (id != weight) b.graph().storages[b.at(id).storage.index()].released_after = OpId(b.graph().ops.size() - 1);
+  }
+  return op::Linear(b, x, weight, bias ? b.FrozenParameter("bias", {features}, ComputeType(b)) : TensorId());
 }
 
 }  // namespace
@@ -83,6 +90,7 @@ bool IsQuantized(const Builder& b) {
 }
 
 TensorId QuantizedLinear(Builder& b, TensorId x, std::int64_t features, bool bias) {
+  if (b.options().quantize == Quantization::kFp8) return Float8Linear(b, x, features, bias);
   const std::int64_t in = b.dim(x, -1), rows = ElementCount(b.shape(x)) / in;
   const DType given = b.at(x).dtype;
   // bitsandbytes computes in the type it was told and hands back the type it was given; GPTQ computes in float16.

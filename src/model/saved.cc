@@ -31,7 +31,7 @@ Saves SavesOf(const Builder& b, OpId op) {
       return std::ranges::any_of(TensorsNamed(b, op, name), needs_grad);
     };
     if (std::ranges::none_of(statement.targets, is_asked_for)) continue;
-    for (const std::string& name : NamesRead(statement.formula)) {
+    for (const std::string& name : statement.reads) {
       if (TensorsNamed(b, op, name).empty()) continue;
       if (name.starts_with("result")) return Saves::kResults;
       saves = Saves::kOperands;

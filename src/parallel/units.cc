@@ -66,6 +66,8 @@ Units FindUnits(const TrainingGraph& graph, bool adapters_apart) {
     out.unit_of.emplace(StorageId(i), unit);
   }
   std::unordered_map<std::string_view, decltype(by_name)::iterator> block_of_layer;
+  std::string_view layer;
+  auto block = by_name.end();  // of that layer
   for (std::size_t i = 0; i < graph.ops.size(); ++i) {
     const Op& op = graph.ops[i];
     if (op.phase == Phase::kUpdate) continue;
@@ -74,11 +76,15 @@ Units FindUnits(const TrainingGraph& graph, bool adapters_apart) {
       Extend(forward ? unit.forward_begin : unit.backward_begin, forward ? unit.forward_end : unit.backward_end,
              OpId(i));
     };
-    const auto [block, is_new] = block_of_layer.try_emplace(op.layer, by_name.end());
-    if (is_new) {
-      if (const std::string name = BlockOf(op.layer + "."); !name.empty()) block->second = by_name.find(name);
+    if (i == 0 || op.layer != layer) {  // ops of a layer mostly follow each other
+      layer = op.layer;
+      const auto [found, is_new] = block_of_layer.try_emplace(op.layer, by_name.end());
+      if (is_new) {
+        if (const std::string name = BlockOf(op.layer + "."); !name.empty()) found->second = by_name.find(name);
+      }
+      block = found->second;
     }
-    if (block->second != by_name.end()) touch(out.units[block->second->second]);
+    if (block != by_name.end()) touch(out.units[block->second]);
     for (const TensorId id : op.inputs) {
       if (graph.storage_of(id).kind != StorageKind::kParameter) continue;
       if (const auto found = out.unit_of.find(graph.tensor(id).storage); found != out.unit_of.end()) {

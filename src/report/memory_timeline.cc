@@ -78,15 +78,32 @@ void Tidy(MemoryTimeline& timeline) {
   std::stable_sort(timeline.reserved.begin(), timeline.reserved.end(), [](auto& a, auto& b) { return a.at < b.at; });
 }
 
-// Calls `visit(event, bytes by category)` for every event at which an allocation begins or ends, in order.
-template <class Visit>
-void Sweep(const MemoryTimeline& timeline, Visit visit) {
+// Those that end before the last event, in the order of their ends. Events are numbers up to a known one, and as many
+// as allocations in order of magnitude where they are ours: then they are counted, not compared.
+std::vector<const TimedAllocation*> ByEnd(const MemoryTimeline& timeline) {
+  const std::size_t count = timeline.allocations.size();
   std::vector<const TimedAllocation*> ends;
-  ends.reserve(timeline.allocations.size());
+  ends.reserve(count);
   for (const TimedAllocation& allocation : timeline.allocations) {
     if (allocation.end < timeline.events) ends.push_back(&allocation);
   }
-  std::sort(ends.begin(), ends.end(), [](auto* a, auto* b) { return a->end < b->end; });
+  const bool is_odd = std::ranges::any_of(ends, [](auto* one) { return one->end < 0; });  // a file may say anything
+  if (is_odd || static_cast<std::uint64_t>(timeline.events) > 8 * static_cast<std::uint64_t>(count)) {
+    std::stable_sort(ends.begin(), ends.end(), [](auto* a, auto* b) { return a->end < b->end; });
+    return ends;
+  }
+  std::vector<std::uint32_t> next(static_cast<std::size_t>(timeline.events) + 1);
+  for (const TimedAllocation* one : ends) ++next[static_cast<std::size_t>(one->end) + 1];
+  for (std::size_t i = 1; i < next.size(); ++i) next[i] += next[i - 1];
+  std::vector<const TimedAllocation*> ordered(ends.size());
+  for (const TimedAllocation* one : ends) ordered[next[static_cast<std::size_t>(one->end)]++] = one;
+  return ordered;
+}
+
+// Calls `visit(event, bytes by category)` for every event at which an allocation begins or ends, in order.
+template <class Visit>
+void Sweep(const MemoryTimeline& timeline, Visit visit) {
+  const std::vector<const TimedAllocation*> ends = ByEnd(timeline);
   std::array<Bytes, kMemoryCategories> bytes{};
   std::size_t next_end = 0;
   for (std::size_t i = 0; i < timeline.allocations.size() || next_end < ends.size();) {
