@@ -79,11 +79,13 @@ def flags_of(row):
     return words
 
 
-def estimate(row, folder):
-    """What `ebbtide estimate --json` says of a row; a string where it says nothing."""
+def estimate(row, folder, dryrun=None):
+    """What `ebbtide estimate --json` says of a row, or its own libraries on the phantom GPU; a string where they say nothing."""
     model = model_of(row)
     if model is None:
         return f"no configuration is known for {row['base_model']}"
+    if dryrun is not None:
+        return dryrun.answer(row, model, folder, GPU)
     config = folder / f"{row['row_id']}.json"
     config.write_text(json.dumps(model[0]))
     command = [PROGRAM, "estimate", config, *flags_of(row), "--resize-vocab", str(model[1]), "--json"]
@@ -147,11 +149,20 @@ def print_peers(outcomes):
 
 def run(options):
     rows = [row for row in read(options.rows) if options.only.lower() in row["base_model"].lower()]
+    dryrun = None
+    if options.via == "dryrun":
+        import _accuracy_fms_dryrun
+
+        dryrun = _accuracy_fms_dryrun.Dryrun(PROGRAM)
+        left_out = [row for row in rows if _accuracy_fms_dryrun.why_not(row)]
+        print(f"accuracy: {len(left_out)} of {len(rows)} rows are not run: other versions than bench/estimate/fms.lock, GPTQ, or sharded 4-bit weights",
+              file=sys.stderr)
+        rows = [row for row in rows if row not in left_out]
     if options.sample:
         rows = [rows[i * len(rows) // options.sample] for i in range(min(options.sample, len(rows)))]
     outcomes, missing = [], []
     with tempfile.TemporaryDirectory() as name, concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        for row, answer in zip(rows, pool.map(lambda row: estimate(row, pathlib.Path(name)), rows)):
+        for row, answer in zip(rows, pool.map(lambda row: estimate(row, pathlib.Path(name), dryrun), rows)):
             if isinstance(answer, str):
                 missing.append((row, answer))
                 continue

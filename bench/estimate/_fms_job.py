@@ -2,7 +2,7 @@
 bitsandbytes and fms-acceleration's kernels. Writes to the job's "result" what torch has allocated and reserved at most, and what is allocated at the end.
 
 Weights are random, made where they are used, in layers of the library that would hold them. flash-attn has no wheel: torch's own copy of its kernels runs in
-its place (_fms_flash_attn), behind the functions that transformers calls.
+its place (_fms_stand_ins), behind the functions that transformers calls.
 """
 
 import gc
@@ -11,9 +11,9 @@ import os
 import pathlib
 import sys
 
-import _fms_flash_attn
+import _fms_stand_ins
 
-_fms_flash_attn.install()  # before transformers looks for it
+_fms_stand_ins.install()  # before transformers looks for it
 
 import datasets  # noqa: E402
 import tokenizers  # noqa: E402

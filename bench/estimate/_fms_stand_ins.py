@@ -1,4 +1,7 @@
-"""flash-attn's functions as transformers imports them, by torch's own copy of the same kernels: what is made, saved and taken meanwhile is the same."""
+"""What the libraries of fms.csv's rows import and cannot be had here.
+
+flash-attn: its functions as transformers calls them, by torch's own copy of the same kernels: what is made, saved and taken meanwhile is the same.
+triton.ops: bitsandbytes 0.43 imports two functions of it for int8 layers, which no row has; newer Tritons are without."""
 
 import importlib.machinery
 import importlib.metadata
@@ -40,7 +43,7 @@ def flash_attn_func(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False, wi
 
 
 def _refused(*_, **__):
-    raise NotImplementedError("flash-attn's stand-in: expected batches without padding")
+    raise NotImplementedError("a stand-in: expected batches without padding, and no int8 layers")
 
 
 def install():
@@ -55,6 +58,8 @@ def install():
 
     module("flash_attn", __version__=VERSION, flash_attn_func=flash_attn_func, flash_attn_varlen_func=_refused)
     module("flash_attn.bert_padding", index_first_axis=_refused, pad_input=_refused, unpad_input=_refused)
+    module("triton.ops")
+    module("triton.ops.matmul_perf_model", early_config_prune=_refused, estimate_matmul_time=_refused)
     version, names = importlib.metadata.version, importlib.metadata.packages_distributions
     importlib.metadata.version = lambda name: VERSION if name in ("flash_attn", "flash-attn") else version(name)
     importlib.metadata.packages_distributions = lambda: dict(names()) | {"flash_attn": ["flash-attn"]}

@@ -3,7 +3,7 @@ errors summed up beside those of the tools whose estimates the file holds.
 
     build/python bench/estimate/accuracy.py --dataset xmem|mlp|timm|fms|torchtitan [--rows FILE.csv] [--json] [--only MODEL] [--sample N] [--models N]
                                                 [--jobs N]
-    build/python bench/estimate/accuracy.py --dataset xmem --via dryrun ...
+    build/python bench/estimate/accuracy.py --dataset xmem|fms --via dryrun ...
 
 By `ebbtide estimate`, or, with --via dryrun, on the phantom GPU. docs/accuracy.md says what each figure rests on."""
 
@@ -224,8 +224,8 @@ def parse_options():
     options = parser.parse_args()
     if options.first_reading and options.dataset != "xmem":
         raise BadInput(f"--first-reading: expected --dataset xmem, whose meter shows a rise, found {options.dataset}")
-    if options.via == "dryrun" and options.dataset != "xmem":
-        raise BadInput(f"--via dryrun: expected --dataset xmem, found {options.dataset}")
+    if options.via == "dryrun" and options.dataset not in ("xmem", "fms"):
+        raise BadInput(f"--via dryrun: expected --dataset xmem or fms, found {options.dataset}")
     options.rows = options.rows or DATA / "measured" / FILES[options.dataset]
     return options
 
