@@ -1,5 +1,6 @@
 """One fine-tune of fms.csv by its own libraries, on the GPU that is there: `_fms_job.py JOB.json`. A plain program: transformers, trl's SFTTrainer, peft,
-bitsandbytes and fms-acceleration's kernels. Writes to the job's "result" what torch has allocated and reserved at most, and what is allocated at the end.
+bitsandbytes and fms-acceleration's kernels. Writes to the job's "result" what torch has allocated and reserved at most, what is allocated
+at the end, and what was reserved before training.
 
 Weights are random, made where they are used, in layers of the library that would hold them. flash-attn has no wheel: torch's own copy of its kernels runs in
 its place (_fms_stand_ins), behind the functions that transformers calls.
@@ -115,10 +116,12 @@ def main():
     if framework is not None:
         for callback in framework.get_callbacks_and_ready_for_train(trainer.model, trainer.accelerator):
             trainer.add_callback(callback)
+    loaded = torch.cuda.memory_reserved()
     torch.cuda.reset_peak_memory_stats()
     trainer.train()
     gc.collect()
-    found = {"allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved(), "end": torch.cuda.memory_allocated()}
+    found = {"allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved(), "end": torch.cuda.memory_allocated(),
+             "loaded": loaded}
     if int(os.environ.get("RANK", 0)) == 0:
         pathlib.Path(job["result"]).write_text(json.dumps(found))
 

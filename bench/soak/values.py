@@ -15,6 +15,7 @@ import subprocess
 import sys
 
 import programs
+from programs import layered_environment
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DTYPES = ("int64", "bool", "float32", "uint8", "int32")
@@ -114,7 +115,7 @@ def main():
     if os.environ.get("EBBTIDE_DRYRUN"):
         sweep(names)
         return 0
-    python = options.environment / "bin" / "python" if options.environment else programs.environment()
+    python = options.environment / "bin" / "python" if options.environment else layered_environment("programs", programs.PACKAGES)
     words = [ROOT / "build" / "ebbtide", "dryrun", "--", python, "-W", "ignore", __file__, *names]
     done = subprocess.run(words, stdout=subprocess.PIPE, text=True)
     line = next((line for line in done.stdout.splitlines() if line.startswith("RESULT")), None)

@@ -11,6 +11,7 @@
 #include "estimate/safety.h"
 #include "jobs/plan.h"
 #include "jobs/step.h"
+#include "model/hf/hf.h"
 
 namespace ebbtide::jobs {
 namespace {
@@ -39,6 +40,7 @@ bool FuseAttention(ModelRequest& request) {
 bool FuseLoss(ModelRequest& request) {
   if (SourceOf(request) != model::ModelSource::kHuggingFace) return false;
   if (request.options.loss != model::LossKernel::kPlain) return false;
+  if (!model::hf::HasFusedLoss(model::hf::ConfigPath(request.model))) return false;  // nothing to copy
   request.options.loss = model::LossKernel::kFused;
   return true;
 }

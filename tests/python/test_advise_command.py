@@ -51,6 +51,17 @@ def test_attention_that_keeps_its_scores(config):
     assert any("--attention sdpa" in proposal["flags"] for proposal in result["proposals"])
 
 
+def test_a_loss_that_no_library_has_is_not_proposed(config):
+    words = [config, "--batch-size", 16, "--seq-len", 2048, "--optimizer", "adamw", "--gpu", "rtx3060"]
+
+    def fused():
+        return [p for p in result_of("advise", *words)["proposals"] if "--loss fused" in p["flags"]]
+
+    assert fused()
+    config.write_text(json.dumps(LLAMA | {"architectures": ["GraniteForCausalLM"], "model_type": "granite"}))  # liger-kernel refuses it
+    assert not fused()
+
+
 def test_a_plan_for_what_it_can_run(config):
     def plans(*words):
         return [p for p in result_of("advise", *words)["proposals"] if any("ebbtide.step(" in measure for measure in p["measures"])]

@@ -289,6 +289,27 @@ def vit(folder):
     transformers.ViTImageProcessor().save_pretrained(folder)
 
 
+def stable_diffusion(folder):
+    """A pipeline of Stable Diffusion's classes in small sizes, and pictures with captions beside it."""
+    import diffusers
+    import transformers
+
+    words = _tokenizer(folder / "tokenizer")
+    transformers.PreTrainedTokenizerFast.from_pretrained(folder / "tokenizer", model_max_length=77).save_pretrained(folder / "tokenizer")
+    text = transformers.CLIPTextModel(transformers.CLIPTextConfig(vocab_size=words, hidden_size=128, intermediate_size=256, num_hidden_layers=3,
+                                                                  num_attention_heads=4, pad_token_id=1, bos_token_id=5, eos_token_id=6))
+    image = diffusers.AutoencoderKL(down_block_types=["DownEncoderBlock2D"] * 2, up_block_types=["UpDecoderBlock2D"] * 2, block_out_channels=[32, 64],
+                                    latent_channels=4)
+    noise = diffusers.UNet2DConditionModel(sample_size=16, down_block_types=["CrossAttnDownBlock2D", "DownBlock2D"],
+                                           up_block_types=["UpBlock2D", "CrossAttnUpBlock2D"], block_out_channels=[64, 128], cross_attention_dim=128)
+    for name, part in (("text_encoder", text), ("vae", image), ("unet", noise), ("scheduler", diffusers.DDPMScheduler())):
+        part.save_pretrained(folder / name)
+    random = _random()
+    pictures(folder / "pictures", 12)
+    names = sorted(path.name for path in (folder / "pictures").iterdir())
+    (folder / "pictures" / "metadata.jsonl").write_text("".join(json.dumps({"file_name": name, "text": _sentence(random)}) + "\n" for name in names))
+
+
 def resnet_weights(folder):
     """The files that torchvision would download for ResNets, in a TORCH_HOME."""
     import torch
@@ -301,7 +322,7 @@ def resnet_weights(folder):
 
 KINDS = {maker.__name__: maker for maker in (images, pictures, super_resolution, carvana, mnist, coco, yolo, token_bins, characters, wikitext, names, enwik8,
                                              cora,
-                                             planetoid, mutag, proteins, c4, texts, bert, llama, t5, vit, resnet_weights)}
+                                             planetoid, mutag, proteins, c4, texts, bert, llama, t5, vit, stable_diffusion, resnet_weights)}
 
 
 def make(kind, folder):

@@ -2,6 +2,9 @@
 // defaults of transformers' configuration classes (5.22), which a file's own settings replace.
 #include "model/hf/families.h"
 
+#include <algorithm>
+#include <iterator>
+
 namespace ebbtide::model::hf {
 namespace {
 
@@ -131,6 +134,12 @@ const std::vector<FamilyRow>& Table() {
 }  // namespace
 
 const std::vector<FamilyRow>& DecoderFamilies() { return Table(); }
+
+bool LigerHasFusedLoss(std::string_view model_type) {
+  constexpr std::string_view kWithout[] = {"phi", "granite", "gpt2", "gpt_bigcode", "gpt_neox",
+                                           "opt", "falcon",  "olmo", "qwen2_moe",   "granitemoe"};
+  return std::ranges::find(kWithout, model_type) == std::end(kWithout);
+}
 
 const FamilyRow* FindDecoderFamily(const std::string& model_type) {
   for (const FamilyRow& row : Table()) {

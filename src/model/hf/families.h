@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "model/hf/decoder.h"
@@ -31,5 +32,8 @@ struct FamilyRow {
 
 const std::vector<FamilyRow>& DecoderFamilies();
 const FamilyRow* FindDecoderFamily(const std::string& model_type);
+
+// Whether liger-kernel (0.8) has its fused loss for the family.
+bool LigerHasFusedLoss(std::string_view model_type);
 
 }  // namespace ebbtide::model::hf

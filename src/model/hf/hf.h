@@ -26,6 +26,9 @@ bool IsReadHere(const std::string& config_path);
 // Whether the model has experts, so that its step may depend on the routing.
 bool HasExperts(const std::string& config_path);
 
+// Whether a library has a fused linear cross-entropy for the model (`--loss fused`).
+bool HasFusedLoss(const std::string& config_path);
+
 // Errors begin with the path.
 Result<TrainingGraph> ReadModel(const std::string& path, const ModelOptions& options);
 

@@ -187,6 +187,12 @@ Result<TrainingGraph> Build(const std::string& name, Settings settings, ModelOpt
   if (!options.dtype) options.dtype = StoredType(settings).value_or(DType::kFloat32);
   EBB_RETURN_IF_ERROR(CheckKernels(model, options));
   Builder builder(name, options);
+  // fms-acceleration's kernels have it for families of their own.
+  if (options.loss == LossKernel::kFused && options.kernels != KernelSet::kFoak &&
+      !LigerHasFusedLoss(family->model_type)) {
+    builder.graph().meta["assumed"] =
+        fmt::format("--loss fused as for llama: liger-kernel has none for {}", family->model_type);
+  }
   const TensorId loss = RecordDecoder(builder, model, batch, length);
   return Finish(std::move(builder), loss, family->trained_class, options);
 }
@@ -226,15 +232,29 @@ bool IsReadHere(const std::string& config_path) {
   return architecture == (decoder != nullptr ? decoder->trained_class : encoder->trained_class);
 }
 
-bool HasExperts(const std::string& config_path) {
+namespace {
+
+// Null: none of ours.
+const FamilyRow* FamilyOf(const std::string& config_path) {
   const auto text = ReadFile(config_path, kConfigLimit);
-  if (!text) return false;
+  if (!text) return nullptr;
   auto settings = Settings::Parse(*text);
-  if (!settings) return false;
+  if (!settings) return nullptr;
   std::string type;
   settings->Text({"model_type"}, type);
-  const FamilyRow* family = FindDecoderFamily(type);
+  return FindDecoderFamily(type);
+}
+
+}  // namespace
+
+bool HasExperts(const std::string& config_path) {
+  const FamilyRow* family = FamilyOf(config_path);
   return family != nullptr && family->decoder.experts.count > 0;
+}
+
+bool HasFusedLoss(const std::string& config_path) {
+  const FamilyRow* family = FamilyOf(config_path);
+  return family != nullptr && LigerHasFusedLoss(family->model_type);
 }
 
 Result<TrainingGraph> ParseModel(const std::string& name, std::string_view content, const ModelOptions& options) {

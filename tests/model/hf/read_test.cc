@@ -102,6 +102,33 @@ TEST(HuggingFace, Nf4StoresCodesAndTables) {
   EXPECT_EQ(bytes, 32 * 32 / 2 + 32 * 32 / 64 + 4 + 16 * 4 + 4);
 }
 
+// A byte per weight and a float per row; the product keeps the weight that was made of them, in 16 bits, until backward.
+TEST(HuggingFace, Fp8KeepsWhatItMakesForBackward) {
+  ModelOptions options = Options();
+  options.dtype = DType::kBFloat16;
+  options.lora = 4;
+  const TrainingGraph plain = Read(fmt::format(kTiny, "llama"), options);
+  options.quantize = Quantization::kFp8;
+  const TrainingGraph graph = Read(fmt::format(kTiny, "llama"), options);
+  Bytes bytes = 0;
+  for (const Storage& storage : graph.storages) {
+    if (IsPersistent(storage.kind) && storage.name.starts_with("model.layers.0.self_attn.o_proj."))
+      bytes += storage.bytes;
+  }
+  EXPECT_EQ(bytes, 32 * 32 + 32 * 4);
+  // Seven products in each of two layers, but those of the first whose input needs no gradient: q, k and v.
+  const Bytes kept = 2 * (2 * (4 * 32 * 32 + 3 * 32 * 48) - 3 * 32 * 32);
+  EXPECT_EQ(Summarize(graph).saved_bytes - Summarize(plain).saved_bytes, kept);
+}
+
+TEST(HuggingFace, AFusedLossThatNoLibraryHasIsSaidToBeAssumed) {
+  ModelOptions options = Options();
+  options.dtype = DType::kBFloat16;
+  options.loss = LossKernel::kFused;
+  EXPECT_FALSE(Read(fmt::format(kTiny, "llama"), options).meta.contains("assumed"));
+  EXPECT_THAT(Read(fmt::format(kTiny, "granite"), options).meta.at("assumed"), HasSubstr("none for granite"));
+}
+
 // What a block saves is kept for one block at a time.
 TEST(HuggingFace, CheckpointsSaveLess) {
   ModelOptions options = Options();
