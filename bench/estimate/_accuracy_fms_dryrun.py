@@ -12,8 +12,8 @@ TRANSFORMERS = "4.48.1"  # of fms.lock
 STEPS = 3
 # What `accelerate launch` would set, with the benchmark's own configuration of FSDP.
 FSDP = {"ACCELERATE_USE_FSDP": "true", "FSDP_SHARDING_STRATEGY": "FULL_SHARD", "FSDP_AUTO_WRAP_POLICY": "TRANSFORMER_BASED_WRAP",
-        "FSDP_BACKWARD_PREFETCH": "BACKWARD_PRE", "FSDP_FORWARD_PREFETCH": "false", "FSDP_OFFLOAD_PARAMS": "false", "FSDP_STATE_DICT_TYPE": "SHARDED_STATE_DICT",
-        "FSDP_USE_ORIG_PARAMS": "true", "FSDP_SYNC_MODULE_STATES": "false", "FSDP_CPU_RAM_EFFICIENT_LOADING": "false"}
+        "FSDP_BACKWARD_PREFETCH": "BACKWARD_PRE", "FSDP_FORWARD_PREFETCH": "false", "FSDP_OFFLOAD_PARAMS": "false",
+        "FSDP_STATE_DICT_TYPE": "SHARDED_STATE_DICT", "FSDP_USE_ORIG_PARAMS": "true", "FSDP_SYNC_MODULE_STATES": "false", "FSDP_CPU_RAM_EFFICIENT_LOADING": "false"}
 
 
 def why_not(row):
@@ -49,7 +49,7 @@ class Dryrun:
                              capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"} | more)
         said = json.loads(run.stdout) if run.stdout.strip() else {}
         if said.get("oom"):
-            return said | {"fits": False, "peak_allocated_bytes": said["peak_allocated_bytes"], "end_allocated_bytes": 0, "safe_bytes": said["total_bytes"]}
+            return said | {"fits": False, "end_allocated_bytes": 0, "safe_bytes": said["total_bytes"]}
         if not result.exists():
             return f"the job ended with {run.returncode}: {(run.stderr.strip().splitlines() or ['no word'])[-1][-200:]}"
         found = json.loads(result.read_text())

@@ -3,6 +3,7 @@
 #include "estimate/estimate.h"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 #include <set>
 
@@ -15,6 +16,8 @@
 
 namespace ebbtide::estimate {
 namespace {
+
+constexpr std::size_t kStreams = static_cast<std::size_t>(Stream::kReduce) + 1;
 
 alloc::StreamId StreamIdOf(Stream stream) { return alloc::StreamId(static_cast<std::size_t>(stream)); }
 
@@ -42,7 +45,8 @@ class Meter : public Sink {
       ran_out_ = ran_out_ || !block;
       if (!block) return false;
       entry = {block->id, block->bytes, request.bytes, request.category};
-      if (IsPassing(request.category)) largest_passing_block_ = std::max(largest_passing_block_, block->bytes);
+      Bytes& largest = largest_passing_[static_cast<std::size_t>(request.stream)];
+      if (IsPassing(request.category)) largest = std::max(largest, block->bytes);
       Count(entry, 1);
       NotePeaks();
     }
@@ -88,7 +92,7 @@ class Meter : public Sink {
     result.peak_reserved = std::max(usage.reserved_peak, peak_reserved_);
     result.peak_allocated = std::max(usage.allocated_peak, peak_allocated_);
     result.end_allocated = allocated_;
-    result.largest_passing_block = largest_passing_block_;
+    result.largest_passing_blocks = std::accumulate(largest_passing_.begin(), largest_passing_.end(), Bytes{0});
     result.device_allocations = usage.device_allocations;
     result.at_peak = at_peak_;
     result.at_allocated_peak = at_allocated_peak_;
@@ -145,7 +149,8 @@ class Meter : public Sink {
   bool ran_out_ = false;
   std::vector<Entry> entries_;
   Moment now_, at_peak_, at_allocated_peak_;
-  Bytes allocated_ = 0, peak_reserved_ = 0, peak_allocated_ = 0, largest_passing_block_ = 0;
+  Bytes allocated_ = 0, peak_reserved_ = 0, peak_allocated_ = 0;
+  std::array<Bytes, kStreams> largest_passing_{};  // by stream
   Timeline timeline_;
 };
 

@@ -63,7 +63,9 @@ struct Estimate {
   Bytes capacity = 0;        // of the device
   Moment at_peak;            // the first time that so much was reserved
   Moment at_allocated_peak;
-  Bytes largest_passing_block = 0;  // of those that no parameter, buffer, gradient, state or input lies in
+  // The largest that no parameter, buffer, gradient, state or input lies in, of each stream, summed up: a stream has
+  // memory of its own.
+  Bytes largest_passing_blocks = 0;
   std::int64_t device_allocations = 0;
   Timeline timeline;
 

@@ -69,7 +69,7 @@ SafeFigure SafeTotal(const Estimate& estimate, const TrainingGraph& graph, const
   SafeFigure safe;
   safe.context_margin = estimate.context_margin;
   const Bytes layout =
-      ShareOf(rule.share, estimate.total()) + (rule.one_more_block ? estimate.largest_passing_block : 0);
+      ShareOf(rule.share, estimate.total()) + (rule.one_more_block ? estimate.largest_passing_blocks : 0);
   safe.layout_margin = layout + rule.code;
   const bool may_pick_others = HasGroupedConvolutions(graph) && ConvolutionShare(graph) >= rule.convolutions_from;
   if (may_pick_others || HasFewTexts(graph, rule.few_texts)) {

@@ -10,7 +10,8 @@ namespace ebbtide::estimate {
 struct SafetyRule {
   double share = 0.05;  // of the total: versions of the framework and its libraries
   // And one block more, as large as the largest that comes and goes: that an allocator, with its blocks a little
-  // otherwise, finds no place for it in what it has is the usual way for a job to take more.
+  // otherwise, finds no place for it in what it has is the usual way for a job to take more. Of shards that are
+  // gathered and reduced on streams of their own, one of each stream, as streams do not lend each other memory.
   bool one_more_block = true;
   // Kernels that are loaded and handles of libraries, which do not grow with the job: the most that was seen
   // (device/runtime.h), beside what the estimate has.

@@ -47,7 +47,7 @@ TEST(Safety, AShareAndOneMoreBlockAndTheCode) {
   const TrainingGraph graph = TwoOps("mm", 1);
   EXPECT_EQ(SafeTotal(Reserved(2000 * kMiB), graph).bytes, (2000 + 100 + 94) * kMiB);  // 5 % are 100 MiB
   Estimate with_block = Reserved(2000 * kMiB);
-  with_block.largest_passing_block = 30 * kMiB;
+  with_block.largest_passing_blocks = 30 * kMiB;
   EXPECT_EQ(SafeTotal(with_block, graph).bytes, (2000 + 100 + 30 + 94) * kMiB);
   EXPECT_EQ(SafeTotal(with_block, graph).layout_margin, (100 + 30 + 94) * kMiB);
   EXPECT_EQ(SafeTotal(with_block, graph).varying_margin, 0);

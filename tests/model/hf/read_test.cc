@@ -102,7 +102,8 @@ TEST(HuggingFace, Nf4StoresCodesAndTables) {
   EXPECT_EQ(bytes, 32 * 32 / 2 + 32 * 32 / 64 + 4 + 16 * 4 + 4);
 }
 
-// A byte per weight and a float per row; the product keeps the weight that was made of them, in 16 bits, until backward.
+// A byte per weight and a float per row; the product keeps the weight that was made of them, in 16 bits, until
+// backward.
 TEST(HuggingFace, Fp8KeepsWhatItMakesForBackward) {
   ModelOptions options = Options();
   options.dtype = DType::kBFloat16;
