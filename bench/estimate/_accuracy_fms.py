@@ -112,12 +112,15 @@ def figures(outcomes):
     end = [abs(answer["end_allocated_bytes"] / int(row["torch_end_alloc_bytes"]) - 1) for row, answer in ran if row["torch_end_alloc_bytes"]]
     metered = [(row, answer) for row, answer in ran if row["near_card_limit"] != "1"]
     smi = [abs(answer["total_bytes"] / (float(row["nvidia_smi_peak_MiB"]) * MIB) - 1) for row, answer in metered]
-    safe = [answer["safe_bytes"] >= float(row["nvidia_smi_peak_MiB"]) * MIB for row, answer in metered]
+    safe = [answer["safe_bytes"] >= float(row["nvidia_smi_peak_MiB"]) * MIB for row, answer in metered if answer["safe_bytes"] is not None]
     result = {"n": len(ran)}
     if ran:
         result |= {"median_error": statistics.median(peak), "p90_error": share(peak, 0.9), "end_median_error": statistics.median(end),
-                   "end_worst_error": max(end), "smi_median_error": statistics.median(smi), "safe_enough_share": sum(safe) / len(safe),
-                   "fits_share": sum(answer["fits"] for _, answer in ran) / len(ran)}
+                   "end_worst_error": max(end), "fits_share": sum(answer["fits"] for _, answer in ran) / len(ran)}
+    if smi:
+        result["smi_median_error"] = statistics.median(smi)
+    if safe:
+        result["safe_enough_share"] = sum(safe) / len(safe)
     if failed:
         result |= {"failed": len(failed), "failed_does_not_fit_share": sum(not answer["fits"] for _, answer in failed) / len(failed)}
     return result
@@ -127,8 +130,11 @@ def print_figures(name, f):
     if not f["n"]:
         return
     line = (f"{name:34} {f['n']:4} rows: torch peak median {f['median_error']:.2%}, p90 {f['p90_error']:.2%}; end median {f['end_median_error']:.3%}, "
-            f"worst {f['end_worst_error']:.2%}; nvidia-smi median {f['smi_median_error']:.2%}, safe enough {f['safe_enough_share']:.1%}; "
-            f"fits {f['fits_share']:.1%}")
+            f"worst {f['end_worst_error']:.2%}; fits {f['fits_share']:.1%}")
+    if "smi_median_error" in f:
+        line += f"; nvidia-smi median {f['smi_median_error']:.2%}"
+    if "safe_enough_share" in f:
+        line += f", safe enough {f['safe_enough_share']:.1%}"
     if "failed" in f:
         line += f"; does not fit {f['failed_does_not_fit_share']:.1%} of {f['failed']} that failed"
     print(line)
@@ -187,7 +193,7 @@ def run(options):
     else:
         for name, part in summaries.items():
             print_figures(name, part)
-        if newest:
+        if newest and dryrun is None:
             print_peers(newest)
         for reason in sorted({answer for _, answer in missing}):
             print(f"accuracy: {sum(answer == reason for _, answer in missing)} rows not built: {reason}", file=sys.stderr)

@@ -13,7 +13,8 @@ STEPS = 3
 # What `accelerate launch` would set, with the benchmark's own configuration of FSDP.
 FSDP = {"ACCELERATE_USE_FSDP": "true", "FSDP_SHARDING_STRATEGY": "FULL_SHARD", "FSDP_AUTO_WRAP_POLICY": "TRANSFORMER_BASED_WRAP",
         "FSDP_BACKWARD_PREFETCH": "BACKWARD_PRE", "FSDP_FORWARD_PREFETCH": "false", "FSDP_OFFLOAD_PARAMS": "false",
-        "FSDP_STATE_DICT_TYPE": "SHARDED_STATE_DICT", "FSDP_USE_ORIG_PARAMS": "true", "FSDP_SYNC_MODULE_STATES": "false", "FSDP_CPU_RAM_EFFICIENT_LOADING": "false"}
+        "FSDP_STATE_DICT_TYPE": "SHARDED_STATE_DICT", "FSDP_USE_ORIG_PARAMS": "true", "FSDP_SYNC_MODULE_STATES": "false",
+        "FSDP_CPU_RAM_EFFICIENT_LOADING": "false"}
 
 
 def why_not(row):
@@ -34,7 +35,7 @@ class Dryrun:
                                      stdout=subprocess.PIPE).stdout.strip() + "/bin/python"
 
     def answer(self, row, model, folder, gpu):
-        """In the words of `estimate --json`; a string where there is none."""
+        """In the words of `estimate --json`, without a safe figure; a string where there is none."""
         if reason := why_not(row):
             return reason
         gpus, result = int(row["gpus"]), folder / f"{row['row_id']}.result.json"
@@ -49,9 +50,9 @@ class Dryrun:
                              capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"} | more)
         said = json.loads(run.stdout) if run.stdout.strip() else {}
         if said.get("oom"):
-            return said | {"fits": False, "end_allocated_bytes": 0, "safe_bytes": said["total_bytes"]}
+            return said | {"fits": False, "end_allocated_bytes": 0, "safe_bytes": None}
         if not result.exists():
             return f"the job ended with {run.returncode}: {(run.stderr.strip().splitlines() or ['no word'])[-1][-200:]}"
         found = json.loads(result.read_text())
         return {"fits": True, "peak_allocated_bytes": found["allocated"], "end_allocated_bytes": found["end"], "total_bytes": said["total_bytes"],
-                "safe_bytes": said["total_bytes"]}
+                "safe_bytes": None}

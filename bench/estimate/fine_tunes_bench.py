@@ -41,8 +41,7 @@ TIED = {"tie_word_embeddings": True, "vocab_size": 128000}
 TARGETS = ["q_proj", "k_proj", "v_proj", "o_proj"]
 PLAIN = {"model": "llama", "dtype": "bfloat16", "attention": "sdpa", "lora": 0, "targets": TARGETS, "quantize": None, "checkpoint": None,
          "optimizer": "adamw_torch", "kernels": "plain", "loss": "plain", "autocast": False, "clip": False, "accumulate": 1, "packing": False, "batch": 4,
-         "length": 512,
-         "config": {}}
+         "length": 512, "config": {}}
 LORA = {"lora": 16}
 # By name: what differs from a plain full fine-tune, and the flags that say so.
 JOBS = {
