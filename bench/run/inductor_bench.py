@@ -3,12 +3,12 @@
     inductor_bench.py same     every model at several budgets: 5 steps, every bit compared with the step without one
     inductor_bench.py speed    without a budget beside torch.compile(model): time of a step, and peak
     inductor_bench.py budget   in 70, 50 and 35 % of torch.compile's peak; and torch's activation_memory_budget, checkpointing under torch.compile and
-                               our eager kernels, each beside ours in the memory that it takes
+                               our eager kernels, each beside ours in the memory that it takes, under the same setting of torch's partitioner
     inductor_bench.py prepare  how long the first start takes, beside torch.compile's, and the second
 
-All with nothing named. --models a,b restricts them. One thread. The peers' optimizer is torch's own, as in loops that users write. Exits with 1 where a
-promise is broken: the same bits, no budget exceeded, at most 1.05 of Inductor's time and not above its peak, fastest at every point, at most 1.3 of the
-time to prepare and 5 s the second time."""
+All with nothing named. --models a,b restricts them; --fallback-random has random numbers drawn by eager's kernels in all ways (torch._inductor.config). One
+thread. The peers' optimizer is torch's own, as in loops that users write. Exits with 1 where a promise is broken: the same bits, no budget exceeded, at most
+1.05 of Inductor's time and not above its peak, fastest at every point, at most 1.3 of the time to prepare and 5 s the second time."""
 
 import argparse
 import contextlib
@@ -24,6 +24,7 @@ os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests" / "python"))
 
 import torch  # noqa: E402
+import torch._inductor.config  # noqa: E402
 from _job import MEASURED, Job  # noqa: E402
 from _peers import BLOCKS, checkpointed, counted  # noqa: E402
 from _slowdown import SAME, interleaved  # noqa: E402
@@ -107,9 +108,12 @@ def peak_of(make, job):
     return most
 
 
-def ours(job, budget, kernels="inductor"):
+def ours(job, budget, kernels="inductor", setting=1.0):
     """(call, report): in the smallest budget that works where that is larger."""
-    _, _, step = job.step(budget=budget, kernels=kernels)
+    from torch._functorch import config
+
+    with config.patch(activation_memory_budget=setting):
+        _, _, step = job.step(budget=budget, kernels=kernels)
     job.call(step)
     return lambda: job.call(step), step.report().to_dict()
 
@@ -155,11 +159,11 @@ def budget(job):
               f"{report['peak_bytes'] / memory:.1%}, "
               f"{mine.median / plain.median:.3f} of its time ({mine.lower / plain.median:.3f} to {mine.upper / plain.median:.3f})", flush=True)
         right &= report["peak_bytes"] <= report["budget_bytes"]
-    peers = [(f"activation_memory_budget={s}", lambda s=s: whole(job, s)) for s in SETTINGS] + [("checkpoint", lambda: whole_with_checkpoints(job))]
-    for name, make in peers:
+    peers = [(f"activation_memory_budget={s}", lambda s=s: whole(job, s), s) for s in SETTINGS] + [("checkpoint", lambda: whole_with_checkpoints(job), 1.0)]
+    for name, make, setting in peers:
         taken = peak_of(make, job)
         step = make()
-        call, report = ours(job, taken)
+        call, report = ours(job, taken, setting=setting)
         eager, _ = ours(job, taken, "eager")
         peer, mine, own_eager = interleaved([step, call, eager])
         fastest = mine.median <= SAME * min(peer.median, own_eager.median)
@@ -203,8 +207,10 @@ def main():
     parser.add_argument("part", nargs="?", choices=[*PARTS, "prepare-one"])
     parser.add_argument("--models", default=",".join(MODELS))
     parser.add_argument("--way")
+    parser.add_argument("--fallback-random", action="store_true", help="random numbers are eager's, in all ways")
     given = parser.parse_args()
     torch.set_num_threads(1)
+    torch._inductor.config.fallback_random = given.fallback_random
     jobs = [Job(name, MODELS) for name in given.models.split(",")]
     if given.part == "prepare-one":
         return prepare_one(jobs[0], given.way)

@@ -93,7 +93,7 @@ def step(
     clip_grad_norm: float | None = None, clip_grad_value: float | None = None,
     on_gradients: Callable[[list[torch.Tensor]], object] | None = None, swap_state: bool = False,
     reorder: bool = False, measure: bool | Literal["again"] = True, pinned_limit: int | None = None,
-    recheck: int | None = None, kernels: Literal["eager", "inductor"] = "eager",
+    recheck: int | None = None, kernels: Literal["eager", "inductor"] = "eager", cuda_graphs: bool = False,
 ) -> Step:
     """One training step as a function that keeps a budget of device memory: `loss = step(x, y)` runs forward, backward
     and update, with the numbers of plain PyTorch to the last bit.
@@ -110,7 +110,8 @@ def step(
     bits. With `measure` the ops are timed first; what was measured and planned is kept on disk ("again": what was
     measured before does not count). With `recheck` n the step is captured again before every n-th step and compared
     with the one that runs (0: never; None: as the environment's EBBTIDE_RECHECK says). With `kernels` "inductor" the
-    step is compiled by Inductor first, and has its numbers, the same at every budget (docs/inductor.md). Returns a
+    step is compiled by Inductor first, and has its numbers, the same at every budget (docs/inductor.md). With
+    `cuda_graphs`, on a GPU, ops between copies are captured and launched as CUDA graphs (docs/run.md). Returns a
     Step; raises ebbtide.BudgetError, a ValueError, where no plan keeps the budget, and ebbtide.CaptureError for what
     would not be the numbers of plain PyTorch. See docs/run.md and docs/guarantees.md.
     """
@@ -119,7 +120,8 @@ def step(
     return Step(model, loss_fn, optimizer, example_batch, StepOptions(
         budget=budget, policy=policy, link=link, device=device, autocast=autocast, accumulate=accumulate,
         clip_grad_norm=clip_grad_norm, clip_grad_value=clip_grad_value, on_gradients=on_gradients,
-        swap_state=swap_state, reorder=reorder, measure=measure, pinned_limit=pinned_limit, recheck=recheck, kernels=kernels))
+        swap_state=swap_state, reorder=reorder, measure=measure, pinned_limit=pinned_limit, recheck=recheck, kernels=kernels,
+        cuda_graphs=cuda_graphs))
 
 
 def budget(limit: int | str, device: str | torch.device | None = None) -> Budget:

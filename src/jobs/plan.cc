@@ -269,7 +269,9 @@ Result<PlanResult> Plan(const PlanRequest& given, const JobContext& context) {
   const Deadline deadline = Deadline::OfLimit(request.time_limit);
   EBB_ASSIGN_OR_RETURN(const plan::Policy* const policy, plan::FindPolicy(request.policy));
   EBB_ASSIGN_OR_RETURN(auto graph, LoadModel(request.model, context));
-  Step step = MakeStep(std::move(graph), request.gpu);
+  if (request.alignment < 0 || request.alignment > 1 << 20 || (request.alignment & (request.alignment - 1)) != 0)
+    return Fail("alignment {}: expected a power of two", request.alignment);
+  Step step = MakeStep(std::move(graph), request.gpu, request.alignment);
   PlanResult result;
   result.plain_time = sim::PlainTime(*step.workload);
   result.plain_peak = sim::PlainPeak(*step.workload);

@@ -28,6 +28,7 @@ struct PlanRequest {
   // The order of ops may change where that gives the same bits. Plans in the graph's own order and in one other are
   // looked for, and the better is taken. No lower bound then: those known are for one order.
   bool may_reorder = false;
+  Bytes alignment = 0;  // of every storage, a power of two; 0: as the graph's framework has it on a GPU
   std::string policy = "home";
   bool compare = false;          // also run every other policy
   bool pareto = false;           // also plan for budgets from the plain peak down to the smallest that works

@@ -19,6 +19,7 @@ from torch.nn import functional as F  # noqa: E402
 
 import ebbtide  # noqa: E402
 from ebbtide import native  # noqa: E402
+from ebbtide.compile.job import Job  # noqa: E402
 from ebbtide.inductor import fuse as fusing  # noqa: E402
 from ebbtide.inductor.program import Memory, Value, read  # noqa: E402
 from ebbtide.inductor.replay import NotFused  # noqa: E402
@@ -149,6 +150,14 @@ def test_other_kernels_are_refused():
         ebbtide.step(model, F.cross_entropy, optimizer, BATCH, kernels="triton")
 
 
+@pytest.mark.parametrize("version", ["2.10.0+cu128", "2.16.0"])
+def test_versions_whose_programs_are_not_known_are_refused(monkeypatch, version):
+    monkeypatch.setattr(torch, "__version__", version)
+    for refused in (lambda: ebbtide.step(made()[0], F.cross_entropy, made()[1], BATCH, kernels="inductor"), lambda: Job({"kernels": "inductor"})):
+        with pytest.raises(ValueError, match="expected torch 2.11 to 2.15, whose programs are known; this is torch 2.1"):
+            refused()
+
+
 class Told:
     """What a program's lines say."""
 
@@ -206,26 +215,29 @@ def test_a_captured_file_of_fused_kernels_is_planned(tmp_path, capsys):
 
 
 @needs_phantom
-def test_on_a_gpu_a_step_of_triton_s_kernels_lies_in_its_pool_without_a_race(tmp_path):
+@pytest.mark.parametrize("graphs", [False, True])
+def test_on_a_gpu_a_step_of_triton_s_kernels_lies_in_its_pool_without_a_race(tmp_path, graphs):
     said, statistics = run_on_phantom(
         """
         model = torch.nn.Sequential(torch.nn.Linear(32, 64), torch.nn.GELU(), torch.nn.Dropout(0.1), torch.nn.Linear(64, 8)).cuda()
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         batch = torch.randn(16384, 32).cuda(), torch.randint(0, 8, (16384,)).cuda()
         def step(budget):
-            return ebbtide.step(model, F.cross_entropy, optimizer, batch, device="cuda", budget=budget, kernels="inductor")
+            return ebbtide.step(model, F.cross_entropy, optimizer, batch, device="cuda", budget=budget, kernels="inductor", cuda_graphs=GRAPHS)
         try:
             step("1MiB")
         except ebbtide.BudgetError as error:
             step = step(error.minimum_budget_bytes)
         step(*batch)
         undeclared = phantom.ebbtide_phantom_undeclared_launches()
-        step(*batch)
+        for _ in range(3):
+            step(*batch)
         print(json.dumps({"report": step.report().to_dict(), "undeclared": phantom.ebbtide_phantom_undeclared_launches() - undeclared,
                           "ops": [op["schema"] for op in step._current.graph["ops"]]}))
-        """, tmp_path, TRITON_LIBCUDA_PATH=str(LIBRARIES / "common"))
+        """.replace("GRAPHS", str(graphs)), tmp_path, TRITON_LIBCUDA_PATH=str(LIBRARIES / "common"))
     report = said["report"]
     assert statistics["race_count"] == 0 and statistics["declared_accesses"] > 100 and said["undeclared"] == 0
     assert report["peak_bytes"] <= report["budget_bytes"] < report["plain_peak_bytes"]
     assert report["beyond_plan_bytes"] == 0 and report["relocated"] == 0
     assert said["ops"].count("ebbtide::triton.default") > 5 and "aten::gelu.default" not in said["ops"]
+    assert (report["graph_ops"] > report["graphs"] > 0) == graphs

@@ -193,3 +193,42 @@ def test_compiled_models_too(tmp_path):
     for report in said["reports"]:
         assert report["peak_bytes"] <= report["budget_bytes"] <= 0.6 * report["plain_peak_bytes"]
         assert report["copied_out_bytes"] > 0 or report["recompute_ns"] > 0
+
+
+def test_cuda_graphs_between_copies_keep_the_budget_without_a_race(tmp_path):
+    said, statistics = run(
+        """
+        cnn = Cnn()
+        step = cnn.step(budget="60%", cuda_graphs=True)
+        taken = []
+        for _ in range(4):
+            step(*cnn.batch)
+            taken.append(step.report().to_dict())
+        undeclared, before = phantom.ebbtide_phantom_undeclared_launches(), step._pool.waits
+        step(*cnn.batch)
+        waits, clean, reported = step._pool.waits - before, races(), []
+        undeclared = phantom.ebbtide_phantom_undeclared_launches() - undeclared
+        for n in range(1, waits + 1):
+            before = races()
+            step._pool.skip_wait(n)
+            step(*cnn.batch)
+            reported.append(races() > before)
+        graph = step._current.graph
+        print(json.dumps({"taken": taken, "undeclared": undeclared, "waits": waits, "clean": clean, "reported": sum(reported), "ops": len(graph["ops"])}))
+        """, tmp_path)
+    first, *_, last = said["taken"]
+    assert first["graphs"] == 0 and last["graphs"] > 3 and last["graph_ops"] > said["ops"] / 2
+    assert said["clean"] == 0 and said["undeclared"] == 0
+    assert said["reported"] == said["waits"] > 10  # each wait in front of a graph is one that it needs
+    assert last["peak_bytes"] <= last["budget_bytes"] and last["beyond_plan_bytes"] == 0 and last["relocated"] == 0
+    assert all(last[name] == first[name] for name in ("peak_bytes", "live_peak_bytes", "copied_out_bytes"))
+
+
+def test_cuda_graphs_are_of_a_gpu():
+    import torch
+
+    import ebbtide
+
+    model = torch.nn.Linear(2, 2)
+    with pytest.raises(ValueError, match="cuda_graphs=True: expected device='cuda'"):
+        ebbtide.step(model, torch.nn.functional.mse_loss, torch.optim.SGD(model.parameters()), (torch.ones(2, 2), torch.ones(2, 2)), cuda_graphs=True)

@@ -80,6 +80,13 @@ class PlannedAndPlain {
     return engine_->Step(call);
   }
 
+  // All ops but those that draw random numbers or, in the update, are given numbers; `update`: the numbers do not change.
+  void Capture(bool update = false) {
+    IdVector<OpId, bool> capturable;
+    for (const Op& op : graph_.ops) capturable.push_back(!op.random && (update || op.phase != Phase::kUpdate));
+    engine_->SetCapturable(capturable);
+  }
+
   void FollowStep(double scalar) {
     plain_.Step(plain_runner_, std::vector<double>{scalar});
     for (const StorageId s : Ids<StorageId>(graph_.storages.size())) {
@@ -152,6 +159,34 @@ TEST(CudaEngine, GivesWhatTheStepGivesWithoutAPlan) {
   }
 }
 
+TEST(CudaEngine, CapturedRunsGiveWhatTheirOpsGive) {
+  InFreshProcess({{"BACKED", "64MiB"}, {"JITTER_US", "20"}, {"CHECK", "race"}}, [] {
+    phantom::StartDriver();
+    std::int64_t graphs = 0, ops = 0;
+    for (int i = 0; i < plan::Cases(80); ++i) {
+      SCOPED_TRACE(testing::Message() << "case " << i);
+      const Case random = RandomCase(i);
+      if (!random.plan) continue;
+      PlannedAndPlain both(random.task->graph, *random.plan);
+      const bool update = i % 2 == 0;
+      both.Capture(update);
+      for (int step = 1; step <= 4; ++step) {  // op by op, captured, and launched again
+        const int scalar = update ? 1 : step;
+        const auto report = both.Step(scalar);
+        ASSERT_TRUE(report) << report.error().message;
+        EXPECT_LE(report->peak, both.gpu().capacity());
+        EXPECT_TRUE(step > 1 || report->graphs == 0);
+        if (step == 4) graphs += report->graphs, ops += report->graph_ops;
+        both.FollowStep(scalar);
+      }
+      ASSERT_EQ(ebbtide_phantom_race_count(), 0);
+      if (testing::Test::HasFailure()) return;
+    }
+    EXPECT_GT(graphs, 80);
+    EXPECT_GT(ops, 3 * graphs);
+  });
+}
+
 TEST(CudaEngine, NoWaitCanBeLeftOut) {
 #if defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "a wait that is left out is a race, which ThreadSanitizer finds too";
@@ -179,7 +214,7 @@ TEST(CudaEngine, NoWaitCanBeLeftOut) {
 }
 
 TEST(CudaEngine, AnyCallThatFailsLeavesEverythingAsItWas) {
-  InFreshProcess({{"BACKED", "64MiB"}, {"JITTER_US", "5"}}, [] {
+  for (const bool captures : {false, true}) InFreshProcess({{"BACKED", "64MiB"}, {"JITTER_US", "5"}}, [&] {
     phantom::StartDriver();
     int failed = 0, made_good = 0;
     for (int i = 0; i < plan::Cases(40); ++i) {
@@ -187,6 +222,7 @@ TEST(CudaEngine, AnyCallThatFailsLeavesEverythingAsItWas) {
       const Case random = RandomCase(i);
       if (!random.plan) continue;
       PlannedAndPlain both(random.task->graph, *random.plan);
+      if (captures) both.Capture();
       const std::int64_t before = both.device().calls();
       ASSERT_TRUE(both.Step(1));
       both.FollowStep(1);
@@ -223,14 +259,18 @@ TEST(CudaEngine, AnyCallOfTheDriverMayFail) {
     }
   }();
   for (const char* call : {"cuMemAlloc", "cuStreamCreate", "cuEventCreate", "cuMemHostRegister", "cuMemcpyAsync",
-                           "cuEventRecord", "cuStreamWaitEvent", "cuStreamSynchronize"}) {
+                           "cuEventRecord", "cuStreamWaitEvent", "cuStreamSynchronize", "cuStreamBeginCapture", "cuStreamEndCapture",
+                           "cuGraphInstantiate", "cuGraphLaunch"}) {
     // The first stream is the test's own.
     for (int n = std::string_view(call) == "cuStreamCreate" ? 2 : 1; n <= 60; ++n) {
       SCOPED_TRACE(testing::Message() << call << " " << n);
       InFreshProcess({{"BACKED", "64MiB"}, {"FAIL", std::string(call) + "@" + std::to_string(n)}}, [&] {
         phantom::StartDriver();
         PlannedAndPlain both(random.task->graph, *random.plan);
-        for (int step = 1; step <= 2; ++step) {
+        const bool captures = std::string_view(call).find("Graph") != std::string_view::npos ||
+                              std::string_view(call).find("Capture") != std::string_view::npos;
+        if (captures) both.Capture();
+        for (int step = 1; step <= (captures ? 3 : 2); ++step) {
           const std::vector<std::byte> everything = both.Everything();
           if (both.Step(step))
             both.FollowStep(step);

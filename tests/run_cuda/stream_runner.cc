@@ -26,7 +26,7 @@ RunStatus StreamRunner::Run(OpId op, std::span<const double> scalars, OpMemory& 
   made.clear();
   const auto births = workload_.births[op];
   if (births.empty() && workload_.changes[op].empty() && !graph_.op(op).outputs.empty()) return {};
-  auto call = std::make_unique<Call>(Call{this, op, {scalars.begin(), scalars.end()}, {}, {}, random_});
+  Call* const call = &calls_.emplace_back(Call{this, op, {scalars.begin(), scalars.end()}, {}, {}, random_});
   const auto allocate = [&](Bytes bytes) {
     void* const at = memory.Allocate(static_cast<std::size_t>(bytes));
     call->memory.push_back(ContentOf(at, bytes));
@@ -45,13 +45,13 @@ RunStatus StreamRunner::Run(OpId op, std::span<const double> scalars, OpMemory& 
   for (const StorageId s : workload_.needs[op])
     call->places.emplace_back(s, ContentOf(at_[s], graph_.storage(s).bytes));
   if (graph_.op(op).random) random_ = NextRandom(random_);
-  if (cuLaunchHostFunc(stream_, &Execute, call.release()) != CUDA_SUCCESS)
+  if (cuLaunchHostFunc(stream_, &Execute, call) != CUDA_SUCCESS)
     return tl::unexpected<Failure>(Failure{Failure::Kind::kOther, "cuLaunchHostFunc"});
   return {};
 }
 
 void StreamRunner::Execute(void* data) {
-  const std::unique_ptr<Call> call(static_cast<Call*>(data));
+  const Call* const call = static_cast<const Call*>(data);
   FakeRunner& runner = call->runner->runner_;
   for (const auto& [storage, at] : call->places) runner.Bind(storage, at);
   runner.LoadRandom(reinterpret_cast<const std::byte*>(&call->random));

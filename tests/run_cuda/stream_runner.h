@@ -3,6 +3,7 @@
 
 #include <cuda.h>
 
+#include <deque>
 #include <memory>
 #include <vector>
 
@@ -44,6 +45,7 @@ class StreamRunner final : public OpRunner {
   sim::Workload workload_;
   IdVector<StorageId, std::byte*> at_;
   std::uint64_t random_ = 1;
+  std::deque<Call> calls_;  // kept: what was captured runs again
 };
 
 }  // namespace ebbtide::run

@@ -108,11 +108,13 @@ def _capture(options):
 
 
 def _fused(step):
+    from ..inductor import check_kernels
     from ..inductor.fuse import NotFused, fuse_whole
 
     try:
+        check_kernels("inductor")
         return fuse_whole(step, step.graph["meta"]["device"])
-    except NotFused as error:
+    except (NotFused, ValueError) as error:
         raise CaptureError(f"--kernels inductor: {error}") from error
 
 

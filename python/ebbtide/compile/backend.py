@@ -16,7 +16,7 @@ from ..arguments import ASSUMED_LINKS
 from ..capture.errors import pointing_to
 from ..errors import BudgetError, CaptureError
 from ..step.batch import OF_VIEWS
-from ..step.plan import PlanOptions, make_plan
+from ..step.plan import ALIGNMENTS, PlanOptions, make_plan
 from ..step.profile import profile, sized
 from .capture import Form, autocast_now, autocast_of, capture_joint, device_of_all
 from .job import MOST_PLANS, Job
@@ -110,7 +110,8 @@ class Prepared:
         progress.report("planning")
         graph = self.measured.graph if self.measured else sized(self.joint.graph, device)
         trains = self.joint.pattern is not None
-        asked = PlanOptions(budget=job.share(trains, device), policy=job.policy, link=job.link or ASSUMED_LINKS[device[:4]])
+        asked = PlanOptions(budget=job.share(trains, device), policy=job.policy, link=job.link or ASSUMED_LINKS[device[:4]],
+                            alignment=ALIGNMENTS[device[:4]])
         self.unplanned = None  # why it has no plan, of a part of a model whose other parts may be what takes memory
         self.called = self.allowed = False
         try:

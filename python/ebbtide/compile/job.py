@@ -7,8 +7,9 @@ from collections import OrderedDict
 
 from ..arguments import bandwidth, budget_text, bytes_of, shown_bytes
 from ..errors import BudgetError
+from ..inductor import check_kernels
 from ..step.prepared import make_engine, make_pool
-from ..step.step import KERNELS, NO_LIMIT
+from ..step.step import NO_LIMIT
 
 MOST_PLANS = 8  # of different shapes, kept at a time
 _OPTIONS = {"budget": None, "policy": "home", "link": None, "measure": True, "pieces": 1, "kernels": "eager"}
@@ -28,8 +29,7 @@ class Job:
         if isinstance(self.most, bool) or not isinstance(self.most, int) or self.most < 1:
             raise ValueError(f"pieces {self.most!r}: expected a number from 1 on")
         self.kernels = chosen["kernels"]
-        if self.kernels not in KERNELS:
-            raise ValueError(f"kernels {self.kernels!r}: expected one of {', '.join(KERNELS)}")
+        check_kernels(self.kernels)
         self.link = bandwidth(chosen["link"])
         budget = chosen["budget"]
         self.text = None if budget is None else budget_text(budget)

@@ -62,11 +62,13 @@ def fuse(graph: Graph, device: str) -> FusedStep:
 
 def _key(graph: Graph, device: str) -> str:
     """What a fused graph depends on: values of scalars are not among it."""
+    import torch._functorch.config as partitioner
     import torch._inductor.config as config
 
     of_graph = graph | {"scalars": [scalar["name"] for scalar in graph["scalars"]]}
     own = [path.read_bytes() for path in sorted(pathlib.Path(__file__).parent.glob("*.py"))]
-    said = [of_graph, device, torch.__version__, torch.get_num_threads(), config.get_hash(), hashlib.sha256(b"".join(own)).hexdigest()]
+    said = [of_graph, device, torch.__version__, torch.get_num_threads(), config.get_hash(), partitioner.get_hash(),
+            hashlib.sha256(b"".join(own)).hexdigest()]
     return hashlib.sha256(json.dumps(said, default=str).encode()).hexdigest()[:32]
 
 

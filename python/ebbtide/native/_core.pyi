@@ -233,6 +233,9 @@ class Engine:
     def set_requests(self, op: int, requests: Sequence[int]) -> None:
         """What Profiler.profile gave for the op."""
 
+    def capture_ops(self, capturable: Sequence[bool]) -> None:
+        """Whether each op may become part of a CUDA graph, from now on. See src/run/engine/captured_runs.h."""
+
     def fail_at(self, request: int) -> None:
         """Has the n-th request for memory from now fail, for tests."""
 
@@ -552,7 +555,7 @@ def fit(
 def plan(
     model: _Model, *, budget: int | str | None = None, gpu: _Gpu = "a100-40gb", link: _Link = None,
     policy: str = "home", swap: bool = True, swap_state: bool = False, recompute: bool = True, reorder: bool = False,
-    compare: bool = False, pareto: bool = False, bound: bool = True, evaluations: int = 0, time_limit: float = 0.0,
+    compare: bool = False, pareto: bool = False, bound: bool = True, evaluations: int = 0, time_limit: float = 0.0, alignment: int = 0,
     options: dict[str, Any] = {}, progress: _Progress = None, seed: int = 0, threads: int = 0,
 ) -> PlanResult:
     """Which storages to keep, swap or recompute so that a step fits a budget. That there is no plan is an answer."""

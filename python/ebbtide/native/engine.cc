@@ -48,6 +48,8 @@ nb::dict Fields(const run::StepReport& report) {
   out["copied_in_bytes"] = report.copied_in;
   out["beyond_plan_bytes"] = report.beyond_plan;
   out["relocated"] = report.relocated;
+  out["graphs"] = report.graphs;
+  out["graph_ops"] = report.graph_ops;
   out["step_time_ns"] = nb::cast(report.step_time.values());
   if (!report.groups.empty()) out["groups_ns"] = nb::cast(report.groups);
   return out;
@@ -203,6 +205,13 @@ void Engine::SetRequests(std::size_t op, run::Requests requests) {
   const auto births = static_cast<std::int32_t>(engine_->graph().op(OpId(op)).outputs.size());
   for (std::int32_t& birth : requests) birth = birth < births ? birth : -1;
   engine_->requests()[OpId(op)] = std::move(requests);
+}
+
+void Engine::CaptureOps(const std::vector<bool>& capturable) {
+  if (capturable.size() != engine_->graph().ops.size()) Raise({"capture_ops: expected as many as the graph has ops"});
+  IdVector<OpId, bool> by_op;
+  for (const bool can : capturable) by_op.push_back(can);
+  engine_->SetCapturable(by_op);
 }
 
 void Engine::CheckProcess() const {

@@ -71,6 +71,7 @@ class Engine {
   std::string Page() const;
 
   void SetRequests(std::size_t op, run::Requests requests);
+  void CaptureOps(const std::vector<bool>& capturable);
   void FailAt(std::int64_t request) { engine_->memory().FailAt(request); }
 
   // ---- In a shared pool

@@ -86,8 +86,8 @@ jobs::FitResult Fit(const nb::object& model, const std::vector<nb::object>& gpus
 jobs::PlanResult MakePlan(const nb::object& model, const nb::object& budget, const nb::object& gpu,
                           const nb::object& link, const std::string& policy, bool swap, bool swap_state, bool recompute,
                           bool reorder, bool compare, bool pareto, bool bound, std::int64_t evaluations,
-                          double time_limit, const nb::dict& options, const nb::object& progress, std::uint64_t seed,
-                          int threads) {
+                          double time_limit, Bytes alignment, const nb::dict& options, const nb::object& progress,
+                          std::uint64_t seed, int threads) {
   const jobs::PlanRequest request{.model = ModelOf(model, options),
                                   .gpu = GpuOf(gpu),
                                   .budget = BudgetOf(budget),
@@ -96,6 +96,7 @@ jobs::PlanResult MakePlan(const nb::object& model, const nb::object& budget, con
                                   .may_move_state = swap_state,
                                   .may_recompute = recompute,
                                   .may_reorder = reorder,
+                                  .alignment = alignment,
                                   .policy = policy,
                                   .compare = compare,
                                   .pareto = pareto,
@@ -218,7 +219,8 @@ void AddJobs(nb::module_& module) {
   module.def("plan", &MakePlan, "model"_a, nb::kw_only(), "budget"_a = nb::none(), "gpu"_a = "a100-40gb",
              "link"_a = nb::none(), "policy"_a = "home", "swap"_a = true, "swap_state"_a = false, "recompute"_a = true,
              "reorder"_a = false, "compare"_a = false, "pareto"_a = false, "bound"_a = true, "evaluations"_a = 0,
-             "time_limit"_a = 0.0, "options"_a = nb::dict(), "progress"_a = nb::none(), "seed"_a = 0, "threads"_a = 0,
+             "time_limit"_a = 0.0, "alignment"_a = 0, "options"_a = nb::dict(), "progress"_a = nb::none(), "seed"_a = 0,
+             "threads"_a = 0,
              "Which storages to keep, swap or recompute so that a step fits a budget. That there is no plan is an "
              "answer.");
   module.def("simulate", &Simulate, "model"_a, "plan"_a, nb::kw_only(), "gpu"_a = nb::none(), "link"_a = nb::none(),

@@ -114,6 +114,8 @@ void AddRun(nb::module_& module) {
       .def("page", &Engine::Page, "The last step as a page.")
       .def("set_requests", &Engine::SetRequests, nb::arg("op"), nb::arg("requests"),
            "What Profiler.profile gave for the op.")
+      .def("capture_ops", &Engine::CaptureOps, nb::arg("capturable"),
+           "Whether each op may become part of a CUDA graph, from now on. See src/run/engine/captured_runs.h.")
       .def("fail_at", &Engine::FailAt, nb::arg("request"), "Has the n-th request for memory from now fail, for tests.")
       .def(nb::init<const Graph&, const Plan&, const std::string&, std::shared_ptr<SharedPool>, Bytes, int>(),
            nb::arg("graph"), nb::arg("plan"), nb::arg("library"), nb::arg("shared"), nb::arg("height_limit"),

@@ -25,6 +25,10 @@ class PlanOptions:
     gpu: str = "a100-40gb"  # whose times count where the graph has none
     swap_state: bool = False
     reorder: bool = False
+    alignment: int = 0  # of every storage; 0: as on a GPU
+
+
+ALIGNMENTS = {"cpu": 64, "cuda": 0}  # as torch's memory there is aligned
 
 
 class Planned:

@@ -14,6 +14,7 @@ from ..capture.step import CapturedStep
 from ..native.torch_library import library
 from .batch import Leaves, check_memory, check_shared, name_of, resolved
 from .behind import Behind, check_other_graphs, span_of
+from .cuda_graphs import capturable, stream_of
 from .guards import StepGuards
 from .plan import Planned
 from .profile import Profile
@@ -45,7 +46,10 @@ class Prepared:
         """On the step's own pool."""
         if self._alone is None:
             pool = self.step.own_pool()
-            self._alone = Execution(self, make_engine(self.planned, self.measured, pool), pool.device)
+            engine = make_engine(self.planned, self.measured, pool)
+            if self.step._options.cuda_graphs:
+                engine.capture_ops(capturable(self.graph))
+            self._alone = Execution(self, engine, pool.device)
         return self._alone
 
     def let_go(self) -> None:
@@ -87,6 +91,14 @@ class Execution:
 
     def run(self, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
         """One step on the tensors of a batch. Returns the loss; where it raises, nothing has changed."""
+        if not self.prepared.step._options.cuda_graphs:
+            return self._run(tensors)
+        stream = stream_of(self.device)
+        stream.wait_stream(torch.cuda.current_stream(self.device))
+        with torch.cuda.stream(stream):
+            return self._run(tensors)
+
+    def _run(self, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
         prepared, model = self.prepared, self.prepared.step._model
         check_memory(prepared.input_names, tensors, self.device)
         if prepared.captured.input_gradients:

@@ -47,6 +47,12 @@ class Profile:
                 op["workspace"] = sum(graph["storages"][s]["bytes"] for s in touched)
         self._set_times()
 
+    def alone(self) -> tuple[int, int]:
+        """What the ops take together, each run alone, in nanoseconds; and how many of them were not measured, views aside."""
+        wanted = [op for op in self.graph["ops"] if not _only_views(op, self.graph)]
+        found = [self._known.get(key_of(op, self.graph)) for op in wanted]
+        return sum(known["time_ns"] for known in found if known), sum(not known for known in found)
+
     def _set_times(self) -> None:
         timed = [(op, self._known.get(key_of(op, self.graph))) for op in self.graph["ops"]]
         for op, found in timed:

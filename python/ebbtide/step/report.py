@@ -42,9 +42,15 @@ class Report(ReportBase):
         rows += [(label, _time(f[name]), _time(p.get(name))) for label, name in (
             ("step", "time_ns"), ("recomputing", "recompute_ns"), ("waiting for memory", "wait_for_memory_ns"),
             ("waiting for data", "wait_for_data_ns"), ("waiting at the end", "drain_ns"))]
+        if f.get("graphs"):
+            rows.append(("CUDA graphs (ops in them)", f"{f['graphs']} ({f['graph_ops']})", ""))
         if fused := f.get("fused"):
             rows.append(("ops (captured, fused)", str(fused["captured_ops"]), str(fused["ops"])))
             rows.append(("bytes of results (the same)", shown_bytes(fused["captured_made_bytes"]), shown_bytes(fused["made_bytes"])))
+            if "time_ns" in fused:
+                rows.append(("ops alone (the same)", _time(fused["captured_time_ns"]), _time(fused["time_ns"])))
+            if fused.get("captured_not_measured") or fused.get("not_measured"):
+                rows.append(("ops not measured (the same)", str(fused["captured_not_measured"]), str(fused["not_measured"])))
         return "\n".join([f"policy {f['policy']}, {f['steps']} steps; without a plan {shown_bytes(f['plain_peak_bytes'])}", *aligned(rows)]) + "\n"
 
 

@@ -29,6 +29,12 @@ Result<CudaDriver> Load() {
   library.Find(d.EventRecord, "cuEventRecord");
   library.Find(d.EventSynchronize, "cuEventSynchronize");
   library.Find(d.EventElapsedTime, "cuEventElapsedTime");
+  library.Find(d.StreamBeginCapture, "cuStreamBeginCapture_v2");
+  library.Find(d.StreamEndCapture, "cuStreamEndCapture");
+  library.Find(d.GraphInstantiate, "cuGraphInstantiateWithFlags");
+  library.Find(d.GraphLaunch, "cuGraphLaunch");
+  library.Find(d.GraphDestroy, "cuGraphDestroy");
+  library.Find(d.GraphExecDestroy, "cuGraphExecDestroy");
   library.Find(d.GetErrorName, "cuGetErrorName");
   EBB_RETURN_IF_ERROR(library.AllFound());
   return d;

@@ -14,6 +14,8 @@ using CudaAddress = std::uint64_t;
 using CudaContext = struct CudaContextObject*;
 using CudaStream = struct CudaStreamObject*;
 using CudaEvent = struct CudaEventObject*;
+using CudaGraph = struct CudaGraphObject*;
+using CudaGraphExec = struct CudaGraphExecObject*;
 
 // The driver's own functions, without the prefix "cu". All return the driver's error code; 0 is success.
 struct CudaDriver {
@@ -37,6 +39,12 @@ struct CudaDriver {
   int (*EventRecord)(CudaEvent event, CudaStream stream);
   int (*EventSynchronize)(CudaEvent event);
   int (*EventElapsedTime)(float* milliseconds, CudaEvent from, CudaEvent to);
+  int (*StreamBeginCapture)(CudaStream stream, int mode);
+  int (*StreamEndCapture)(CudaStream stream, CudaGraph* graph);
+  int (*GraphInstantiate)(CudaGraphExec* executable, CudaGraph graph, unsigned long long flags);
+  int (*GraphLaunch)(CudaGraphExec executable, CudaStream stream);
+  int (*GraphDestroy)(CudaGraph graph);
+  int (*GraphExecDestroy)(CudaGraphExec executable);
   int (*GetErrorName)(int code, const char** name);
 
   // "CUDA_ERROR_OUT_OF_MEMORY"

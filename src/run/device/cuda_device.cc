@@ -12,6 +12,7 @@ namespace ebbtide::run {
 namespace {
 
 constexpr unsigned kNonBlocking = 1;
+constexpr int kThreadLocal = 1;  // a capture forbids what disturbs it to the thread that captures, and to no other
 
 CudaAddress Number(const void* address) { return reinterpret_cast<CudaAddress>(address); }
 
@@ -45,6 +46,23 @@ class CudaPool {
   CudaAddress address = 0;
   CudaStreams streams;
   PoolHoldings holdings;
+};
+
+class CudaCapturedWork final : public CapturedWork {
+ public:
+  CudaCapturedWork(std::shared_ptr<CudaPool> pool, CudaGraphExec executable)
+      : pool_(std::move(pool)), executable_(executable) {}
+  ~CudaCapturedWork() override {
+    const CudaPrimary::Current current(*pool_->primary);
+    pool_->primary->driver().GraphExecDestroy(executable_);
+  }
+  CudaCapturedWork(const CudaCapturedWork&) = delete;
+  CudaCapturedWork& operator=(const CudaCapturedWork&) = delete;
+  CudaGraphExec executable() const { return executable_; }
+
+ private:
+  const std::shared_ptr<CudaPool> pool_;
+  const CudaGraphExec executable_;
 };
 
 class Gpu final : public CudaDevice {
@@ -118,6 +136,11 @@ class Gpu final : public CudaDevice {
   Status BeginOp(const char* name, std::span<const Used> accesses) override;
   void EndOp() override;
 
+  bool captures() const override { return !IsLegacy(compute_.handle); }
+  Status BeginCapture() override;
+  Result<std::shared_ptr<CapturedWork>> EndCapture() override;
+  Status Launch(CapturedWork& work) override;
+
   void StartClock() override;
   Nanos Mark() override;
   Nanos When(Nanos mark) const override {
@@ -157,6 +180,8 @@ class Gpu final : public CudaDevice {
   Status HostWaits();
   void Tell(const Op& op);
   Nanos TimeOf(CudaEvent event) const;
+  // Of the default stream nothing can be captured.
+  static bool IsLegacy(CudaStream stream) { return !stream || reinterpret_cast<std::uintptr_t>(stream) <= 2; }
 
   const std::shared_ptr<CudaPool> pool_;
   const CudaDriver& driver_;
@@ -171,6 +196,7 @@ class Gpu final : public CudaDevice {
   CudaEvent start_ = nullptr;  // of the clock
   Nanos base_ = 0;
   bool touched_ = true;  // compute, since the last mark
+  bool capturing_ = false;
   std::vector<CudaEvent> marks_;
   std::vector<Nanos> times_;  // of marks, as far as they are known
 };
@@ -289,6 +315,36 @@ Nanos Gpu::TimeOf(CudaEvent event) const {
   return base_ + static_cast<Nanos>(std::llround(static_cast<double>(milliseconds) * 1e6));
 }
 
+Status Gpu::BeginCapture() {
+  const CudaPrimary::Current current(*pool_->primary);
+  EBB_RETURN_IF_ERROR(Check(driver_.StreamBeginCapture(compute_.handle, kThreadLocal), "cuStreamBeginCapture"));
+  capturing_ = true;
+  if (Phantom().there()) Phantom().begin("a capture", nullptr);
+  return {};
+}
+
+Result<std::shared_ptr<CapturedWork>> Gpu::EndCapture() {
+  const CudaPrimary::Current current(*pool_->primary);
+  capturing_ = false;
+  if (Phantom().there()) Phantom().end();
+  CudaGraph graph = nullptr;
+  int ended = driver_.StreamEndCapture(compute_.handle, &graph);
+  // A second time where the first is refused: the stream must not go on capturing.
+  if (ended != 0) ended = driver_.StreamEndCapture(compute_.handle, &graph);
+  EBB_RETURN_IF_ERROR(Check(ended, "cuStreamEndCapture"));
+  CudaGraphExec executable = nullptr;
+  const int code = driver_.GraphInstantiate(&executable, graph, 0);
+  driver_.GraphDestroy(graph);
+  EBB_RETURN_IF_ERROR(Check(code, "cuGraphInstantiate"));
+  return std::make_shared<CudaCapturedWork>(pool_, executable);
+}
+
+Status Gpu::Launch(CapturedWork& work) {
+  const CudaPrimary::Current current(*pool_->primary);
+  touched_ = true;
+  return Check(driver_.GraphLaunch(static_cast<CudaCapturedWork&>(work).executable(), compute_.handle), "cuGraphLaunch");
+}
+
 void Gpu::StartClock() {
   const CudaPrimary::Current current(*pool_->primary);
   if (!start_ && driver_.EventCreate(&start_, 0) != 0) start_ = nullptr;
@@ -300,7 +356,7 @@ void Gpu::StartClock() {
 }
 
 Nanos Gpu::Mark() {
-  if (touched_) {
+  if (touched_ && !capturing_) {
     const Result<CudaEvent> event = pool_->streams.Record(compute_.number);
     if (event) marks_.push_back(*event), touched_ = false;
   }

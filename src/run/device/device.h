@@ -39,6 +39,13 @@ class HostMemory {
   virtual std::byte* data() = 0;
 };
 
+// What compute was given between BeginCapture and EndCapture. It must not outlive the device's driver; the device keeps it
+// no longer than its owner does.
+class CapturedWork {
+ public:
+  virtual ~CapturedWork() = default;
+};
+
 class PoolHoldings;  // pool_holdings.h
 
 // Not thread-safe: one thread drives it. An error means that the call had no effect, except where it says otherwise.
@@ -90,6 +97,14 @@ class Device {
   // Called around what is given to compute, with all bytes of the pool that it touches.
   virtual Status BeginOp(const char* /*name*/, std::span<const Used> /*accesses*/) { return {}; }
   virtual void EndOp() {}
+
+  // Work that is given to compute once and launched many times, at the addresses that it had. From BeginCapture on what
+  // is given to compute is not done; nothing else of the device may be called meanwhile but At, Mark and EndCapture.
+  // Where EndCapture fails, all that was given since is forgotten, and it may be given again without a capture.
+  virtual bool captures() const { return false; }
+  virtual Status BeginCapture() { return Fail("the device captures nothing"); }
+  virtual Result<std::shared_ptr<CapturedWork>> EndCapture() { return Fail("the device captures nothing"); }
+  virtual Status Launch(CapturedWork& /*work*/) { return Fail("the device captures nothing"); }
 
   // Mark gives a moment of compute: when it has done all that it was given so far. When tells the time of it, by
   // run::Now, after a Drain. StartClock forgets the moments before it.

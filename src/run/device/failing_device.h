@@ -63,6 +63,20 @@ class FailingDevice final : public Device {
   void SetCompute(void* stream) override { device_->SetCompute(stream); }
   Status BeginOp(const char* name, std::span<const Used> accesses) override { return device_->BeginOp(name, accesses); }
   void EndOp() override { device_->EndOp(); }
+  bool captures() const override { return device_->captures(); }
+  Status BeginCapture() override {
+    if (Fails()) return Fail("nothing can be captured");
+    return device_->BeginCapture();
+  }
+  Result<std::shared_ptr<CapturedWork>> EndCapture() override {
+    Result<std::shared_ptr<CapturedWork>> work = device_->EndCapture();
+    if (Fails()) return Fail("a capture has failed");
+    return work;
+  }
+  Status Launch(CapturedWork& work) override {
+    if (Fails()) return Fail("captured work cannot be launched");
+    return device_->Launch(work);
+  }
   void StartClock() override { device_->StartClock(); }
   Nanos Mark() override { return device_->Mark(); }
   Nanos When(Nanos mark) const override { return device_->When(mark); }

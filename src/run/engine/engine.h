@@ -52,6 +52,9 @@ class Engine {
   IdVector<OpId, Requests>& requests() { return step_->requests(); }
   StepMemory& memory() { return execution_.memory(); }
 
+  // From now on whole steps capture runs of these ops as CUDA graphs, and launch those. See captured_runs.h.
+  void SetCapturable(const IdVector<OpId, bool>& capturable) { execution_.SetCapturable(capturable); }
+
   // One step. A step that is midway is abandoned.
   tl::expected<StepReport, Failure> Step(const StepCall& call);
   // The last step that succeeded, as the simulator tells of steps, with its timeline.

@@ -54,12 +54,18 @@ RunStatus StepExecution::MoveIn(const StepCall& call) {
 }
 
 RunStatus StepExecution::Walk(const StepCall& call, StepId from, StepId to) {
-  for (const StepId k : Ids(from, to)) {
+  for (StepId k = from; k < to;) {
     const Instruction& instruction = step_.program().instructions[k];
     if ((!instruction.in_update || call.made_up) && call.interrupted && call.interrupted())
       return Failed(Failure::Kind::kInterrupted, "interrupted");
+    if (CapturedRun* const run = RunFrom(k, call); run && run->end <= to) {
+      EBB_RUN(WalkRun(*run, call));
+      k = run->end;
+      continue;
+    }
     EBB_RUN(PassBoundary(k, instruction));
     if (instruction.op.valid()) EBB_RUN(RunStep(k, instruction, call));
+    ++k;
   }
   return {};
 }

@@ -7,6 +7,7 @@
 
 #include <vector>
 
+#include "run/engine/captured_runs.h"
 #include "run/engine/prepared_step.h"
 #include "run/engine/shared_part.h"
 #include "run/engine/step_memory.h"
@@ -23,6 +24,10 @@ class StepExecution {
   explicit StepExecution(PreparedStep& step);
   StepExecution(const StepExecution&) = delete;
   StepExecution& operator=(const StepExecution&) = delete;
+
+  // From now on runs of these ops are captured and launched, in whole steps in a pool that is the step's own, on a device
+  // that captures. No iteration runs.
+  void SetCapturable(const IdVector<OpId, bool>& capturable);
 
   // ---- The course of an iteration
   // Nothing has happened yet. All memory of the host that the update needs is taken here.
@@ -49,6 +54,12 @@ class StepExecution {
  private:
   RunStatus PassBoundary(StepId step, const Instruction& instruction);
   RunStatus RunStep(StepId step, const Instruction& instruction, const StepCall& call);
+  CapturedRun* RunFrom(StepId step, const StepCall& call);
+  RunStatus WalkRun(CapturedRun& run, const StepCall& call);
+  RunStatus LearnRun(CapturedRun& run, const StepCall& call);
+  void Capture(CapturedRun& run, const StepCall& call);
+  RunStatus LaunchRun(CapturedRun& run, const StepCall& call);
+  RunStatus AwaitArrivals(StepId step);
   RunStatus RunOp(StepId step, const Instruction& instruction, const StepCall& call);
   RunStatus Settle(const Instruction& instruction);
   RunStatus MoveToPlaces(const Instruction& instruction);
@@ -57,7 +68,7 @@ class StepExecution {
   // Puts what is on the host, one after the other, in the place of the instruction's `protect`.
   RunStatus WriteProtected(const Instruction& instruction, const std::byte* host);
   Status Declare(const Instruction& instruction);
-  Nanos Waited(Nanos from, const Instruction& instruction);
+  Nanos Waited(Nanos from, StepId begin, StepId end);
   RunStatus AwaitCopy(StayId stay, bool out);
   Result<Ticket> QueueCopy(StayId stay, bool out);
   std::vector<std::pair<Bytes, Bytes>> Spare(StepId step);
@@ -75,6 +86,8 @@ class StepExecution {
   IdVector<StorageId, bool> new_;         // was awaited and not used since
   std::vector<Used> accesses_;
   std::vector<Made> made_;
+  std::vector<CapturedRun> runs_;
+  IdVector<StepId, std::int32_t> run_at_;  // by its first instruction; -1: none begins there
   bool update_begun_ = false;
 };
 

@@ -8,13 +8,18 @@
 
 namespace ebbtide::run {
 
-RunStatus StepExecution::RunStep(StepId k, const Instruction& instruction, const StepCall& call) {
+RunStatus StepExecution::AwaitArrivals(StepId k) {
   for (const StayId i : step_.program().layout.arrivals[k]) {
     const StorageId s = step_.schedule().stays[i].storage;
     EBB_RUN(AwaitCopy(i, false));
     arriving_[s] = StayId();
     new_[s] = true;
   }
+  return {};
+}
+
+RunStatus StepExecution::RunStep(StepId k, const Instruction& instruction, const StepCall& call) {
+  EBB_RUN(AwaitArrivals(k));
   EBB_RUN(SaveProtected(instruction));
   undo_.BeforeRun(instruction);
   for (const Birth& birth : instruction.births) {
@@ -39,7 +44,7 @@ RunStatus StepExecution::RunOp(StepId k, const Instruction& instruction, const S
   Nanos begin = device_.Mark();
   RunStatus ran = Access(instruction.in_update, [&] { return Declare(instruction); });
   if (ran) {
-    begin = Waited(begin, instruction);
+    begin = Waited(begin, k, k.Next());
     const bool by_thread = recorder_.counts_thread_time();
     const Nanos own = by_thread ? ThreadNow() : 0;
     ran = step_.runner().Run(instruction.op, call.scalars, memory_, made_);
@@ -87,13 +92,17 @@ Status StepExecution::Declare(const Instruction& instruction) {
   return device_.BeginOp(step_.graph().op(instruction.op).kind.c_str(), accesses_);
 }
 
-// Compute stood still for what the op was to touch, from the mark on: until when.
-Nanos StepExecution::Waited(Nanos from, const Instruction& instruction) {
-  const auto needs = step_.workload().needs[instruction.op];
+// Compute stood still for what the instructions [begin, end) were to touch, from the mark on: until when.
+Nanos StepExecution::Waited(Nanos from, StepId begin, StepId end) {
   const Nanos until = device_.Mark();
-  const bool for_data = std::ranges::any_of(needs, [&](StorageId s) { return new_[s]; });
+  bool for_data = false;
+  for (const StepId k : Ids(begin, end)) {
+    for (const StorageId s : step_.workload().needs[step_.program().instructions[k].op]) {
+      for_data = for_data || new_[s];
+      new_[s] = false;
+    }
+  }
   recorder_.Add(from, until, for_data ? &StepReport::wait_for_data : &StepReport::wait_for_memory);
-  for (const StorageId s : needs) new_[s] = false;
   return until;
 }
 

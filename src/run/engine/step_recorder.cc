@@ -16,6 +16,8 @@ void StepRecorder::Start() {
   outcome_.released.reserve(steps + 1);
   queued_.clear();
   queued_.reserve(2 * stays);
+  together_.clear();
+  together_.reserve(steps);
   spans_.clear();
   spans_.reserve(3 * steps + 4 * stays);
   std::ignore = device_.TakeCopies();
@@ -29,8 +31,19 @@ void StepRecorder::Ran(StepId step, const Instruction& instruction, Nanos begin,
   if (instruction.again) Add(begin, end, &StepReport::recompute);
 }
 
+void StepRecorder::RanTogether(StepId begin, StepId end, Nanos from, Nanos until) {
+  together_.push_back({begin, end, outcome_.timeline.size()});
+  for (const StepId k : Ids(begin, end)) {
+    const Instruction& instruction = step_.program().instructions[k];
+    outcome_.timeline.push_back({sim::Stream::kCompute, from, until, instruction.op, StorageId(), instruction.again});
+  }
+  ++report_.graphs;
+  report_.graph_ops += static_cast<std::int64_t>(end.index() - begin.index());
+}
+
 StepReport StepRecorder::Finish() {
   ResolveMarks();
+  PartTogether();
   if (step_.region().shared()) AddGroups();
   outcome_.time = report_.time;
   outcome_.peak = report_.live_peak;
@@ -53,6 +66,27 @@ void StepRecorder::ResolveMarks() {
   }
   for (IdVector<StepId, Nanos>* const moments : {&outcome_.boundary, &outcome_.released}) {
     for (Nanos& moment : *moments) moment = device_.When(moment) - begin_;
+  }
+}
+
+// After marks are times.
+void StepRecorder::PartTogether() {
+  for (const Together& run : together_) {
+    const Nanos from = outcome_.timeline[run.first].begin, all = outcome_.timeline[run.first].end - from;
+    double planned = 0, before = 0;
+    const auto weight = [&](StepId k) {
+      return static_cast<double>(std::max<Nanos>(step_.workload().time[step_.program().instructions[k].op], 1));
+    };
+    for (const StepId k : Ids(run.begin, run.end)) planned += weight(k);
+    for (const StepId k : Ids(run.begin, run.end)) {
+      sim::Span& span = outcome_.timeline[run.first + (k.index() - run.begin.index())];
+      span.begin = from + static_cast<Nanos>(static_cast<double>(all) * before / planned);
+      before += weight(k);
+      span.end = from + static_cast<Nanos>(static_cast<double>(all) * before / planned);
+      report_.step_time[k] = span.end - span.begin;
+      if (step_.program().instructions[k].again) report_.recompute += span.end - span.begin;
+      if (k != run.begin) outcome_.boundary[k] = outcome_.released[k] = span.begin;
+    }
   }
 }
 

@@ -29,6 +29,8 @@ class StepRecorder {
   // The time from one mark to another is added to `what`.
   void Add(Nanos begin, Nanos end, Nanos StepReport::*what) { spans_.push_back({begin, end, &(report_.*what)}); }
   void Ran(StepId step, const Instruction& instruction, Nanos begin, Nanos end);
+  // The instructions [begin, end) ran as one: each is told to have had its part of the time, by the times of the plan.
+  void RanTogether(StepId begin, StepId end, Nanos from, Nanos until);
   // In place of the device's time between the marks of Ran; see CountThreadTime.
   void RanOnThread(StepId step, Nanos time) { report_.step_time[step] = time; }
   void Queued(Ticket ticket, StayId stay, bool out) { queued_.push_back({ticket, stay, out}); }
@@ -53,6 +55,7 @@ class StepRecorder {
 
  private:
   void ResolveMarks();
+  void PartTogether();
   void AddGroups();
   void AddCopies();
 
@@ -65,12 +68,17 @@ class StepRecorder {
     StayId stay;
     bool out;
   };
+  struct Together {
+    StepId begin, end;
+    std::size_t first;  // of the timeline
+  };
   const PreparedStep& step_;
   Device& device_;
   StepReport report_;
   sim::Outcome outcome_;
   std::vector<Span> spans_;
   std::vector<QueuedCopy> queued_;
+  std::vector<Together> together_;
   Nanos begin_ = 0;
   Bytes live_ = 0;
   bool by_thread_ = false;

@@ -44,6 +44,7 @@ struct StepReport {
   Bytes copied_out = 0, copied_in = 0;
   Bytes beyond_plan = 0;       // scratch memory that ops asked for and the plan did not know of; it is within the pool
   std::int64_t relocated = 0;  // storages that an op made elsewhere than planned, and that were moved
+  std::int64_t graphs = 0, graph_ops = 0;  // runs that were launched as CUDA graphs (captured_runs.h), and ops in them
   IdVector<sim::StepId, Nanos> step_time;
   // In a pool that is shared, of each group: when its first op began and its last ended, by run::Now.
   std::vector<std::pair<Nanos, Nanos>> groups;
