@@ -64,7 +64,7 @@ def of_step(budget, optimizer=torch.optim.SGD):
     return out
 
 
-def of_loop(**how):
+def of_loop(batches=(BATCH,), **how):
     model, optimizer = made()
     called = torch.compile(model, **how)
 
@@ -75,7 +75,7 @@ def of_loop(**how):
         optimizer.step()
         return loss
 
-    return steps(model, step)
+    return [t for batch in batches for t in steps(model, step, batch=batch)]
 
 
 def smallest(run):
@@ -106,11 +106,41 @@ def test_torch_compile_has_inductor_s_bits_at_every_budget():
     assert all(map(same_bits, ours(smallest(ours)), whole))
 
 
+class Broken(Net):
+    """Two graphs."""
+
+    def forward(self, x):
+        x = F.gelu(self.norm(self.conv(x)))
+        torch._dynamo.graph_break()
+        return self.head(F.dropout(x, 0.2, self.training).mean((2, 3)))
+
+
+@pytest.mark.parametrize("kind", [Net, Broken])
+def test_other_shapes_and_graph_breaks_have_inductor_s_bits(monkeypatch, kind):
+    monkeypatch.setitem(globals(), "Net", kind)
+    batches = [tuple(t[:count] for t in BATCH) for count in (4, 3, 4)]
+
+    def trained(**how):
+        torch._dynamo.reset()
+        return of_loop(batches, dynamic=False, **how)
+
+    options = {"budget": "100%", "kernels": "inductor"}
+    assert all(map(same_bits, trained(backend="ebbtide", options=options), trained()))
+
+
 def test_the_second_start_compiles_nothing(monkeypatch):
     plain, _, _ = of_step(None)
     monkeypatch.setattr(fusing, "_fuse", lambda *_: pytest.fail("what was compiled was kept"))
     again, _, _ = of_step(None)
     assert all(map(same_bits, again, plain))
+
+
+def test_no_program_is_left_waiting_for_its_compiler():
+    from torch._inductor.codecache import CodeCacheFuture, PyCodeCache
+
+    of_step(None)
+    kept = [value for module in PyCodeCache.modules_no_attr.values() for value in vars(module).values()]
+    assert any(callable(value) for value in kept) and not any(isinstance(value, CodeCacheFuture) for value in kept)
 
 
 def test_an_update_that_inductor_is_not_given_keeps_eager_s_kernels():

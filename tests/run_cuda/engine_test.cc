@@ -80,7 +80,8 @@ class PlannedAndPlain {
     return engine_->Step(call);
   }
 
-  // All ops but those that draw random numbers or, in the update, are given numbers; `update`: the numbers do not change.
+  // All ops but those that draw random numbers or, in the update, are given numbers; `update`: the numbers do not
+  // change.
   void Capture(bool update = false) {
     IdVector<OpId, bool> capturable;
     for (const Op& op : graph_.ops) capturable.push_back(!op.random && (update || op.phase != Phase::kUpdate));
@@ -214,37 +215,38 @@ TEST(CudaEngine, NoWaitCanBeLeftOut) {
 }
 
 TEST(CudaEngine, AnyCallThatFailsLeavesEverythingAsItWas) {
-  for (const bool captures : {false, true}) InFreshProcess({{"BACKED", "64MiB"}, {"JITTER_US", "5"}}, [&] {
-    phantom::StartDriver();
-    int failed = 0, made_good = 0;
-    for (int i = 0; i < plan::Cases(40); ++i) {
-      SCOPED_TRACE(testing::Message() << "case " << i);
-      const Case random = RandomCase(i);
-      if (!random.plan) continue;
-      PlannedAndPlain both(random.task->graph, *random.plan);
-      if (captures) both.Capture();
-      const std::int64_t before = both.device().calls();
-      ASSERT_TRUE(both.Step(1));
-      both.FollowStep(1);
-      const std::int64_t calls = both.device().calls() - before - both.outputs();
-      for (std::int64_t call = 1; call <= calls; ++call) {
-        const std::vector<std::byte> everything = both.Everything();
-        both.device().FailAt(call);
-        const auto report = both.Step(2);
-        both.device().FailAt(0);
-        if (report) {
-          ++made_good;
-          both.FollowStep(2);
-        } else {
-          ++failed;
-          ASSERT_EQ(both.Everything(), everything) << "call " << call;
+  for (const bool captures : {false, true})
+    InFreshProcess({{"BACKED", "64MiB"}, {"JITTER_US", "5"}}, [&] {
+      phantom::StartDriver();
+      int failed = 0, made_good = 0;
+      for (int i = 0; i < plan::Cases(40); ++i) {
+        SCOPED_TRACE(testing::Message() << "case " << i);
+        const Case random = RandomCase(i);
+        if (!random.plan) continue;
+        PlannedAndPlain both(random.task->graph, *random.plan);
+        if (captures) both.Capture();
+        const std::int64_t before = both.device().calls();
+        ASSERT_TRUE(both.Step(1));
+        both.FollowStep(1);
+        const std::int64_t calls = both.device().calls() - before - both.outputs();
+        for (std::int64_t call = 1; call <= calls; ++call) {
+          const std::vector<std::byte> everything = both.Everything();
+          both.device().FailAt(call);
+          const auto report = both.Step(2);
+          both.device().FailAt(0);
+          if (report) {
+            ++made_good;
+            both.FollowStep(2);
+          } else {
+            ++failed;
+            ASSERT_EQ(both.Everything(), everything) << "call " << call;
+          }
+          if (testing::Test::HasFailure()) return;
         }
-        if (testing::Test::HasFailure()) return;
       }
-    }
-    EXPECT_GT(failed, 10);
-    EXPECT_GT(made_good, 30);
-  });
+      EXPECT_GT(failed, 10);
+      EXPECT_GT(made_good, 30);
+    });
 }
 
 // Of the driver's own calls each in turn: in making the device, or in a step.
@@ -259,8 +261,8 @@ TEST(CudaEngine, AnyCallOfTheDriverMayFail) {
     }
   }();
   for (const char* call : {"cuMemAlloc", "cuStreamCreate", "cuEventCreate", "cuMemHostRegister", "cuMemcpyAsync",
-                           "cuEventRecord", "cuStreamWaitEvent", "cuStreamSynchronize", "cuStreamBeginCapture", "cuStreamEndCapture",
-                           "cuGraphInstantiate", "cuGraphLaunch"}) {
+                           "cuEventRecord", "cuStreamWaitEvent", "cuStreamSynchronize", "cuStreamBeginCapture",
+                           "cuStreamEndCapture", "cuGraphInstantiate", "cuGraphLaunch"}) {
     // The first stream is the test's own.
     for (int n = std::string_view(call) == "cuStreamCreate" ? 2 : 1; n <= 60; ++n) {
       SCOPED_TRACE(testing::Message() << call << " " << n);

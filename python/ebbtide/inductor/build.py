@@ -12,7 +12,7 @@ from torch.utils.flop_counter import flop_registry
 from ..capture.file import _name_kinds
 from ..capture.record import _KNOWN, PERSISTENT, _asked_for, _is_random, _kind
 from ..capture.values import bound_arguments, encode, name_of
-from .library import CHANGED, GIVEN, MADE, NUMBER, Called, Kernel, load, short
+from .library import CHANGED, GIVEN, MADE, NUMBER, Called, Kernel, short
 from .program import Memory, Number, Value
 from .replay import Graph, NotFused
 from .segments import Name, Step, _contiguous, _form
@@ -140,7 +140,6 @@ class Fused:
         called = Called(kernel, tuple(addresses), tuple((name_of(v.dtype), v.shape, v.stride) for v in forms), tuple(plain))
         if called.name not in self.called:
             self.called[called.name] = called
-            load(called)
         given_numbers, changed_numbers = [self._any(arg) for arg in given], [self._any(arg) for arg in changed]
         more = {} if kernel.is_triton else {"numbers": {"scalars": numbers} if numbers else []}
         unsure = {"deterministic": False, "random": True} if "tl.atomic_" in kernel.source else {}  # sums in the order in which threads come

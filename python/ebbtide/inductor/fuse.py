@@ -19,7 +19,7 @@ import torch
 from .. import files
 from ..capture.record import PERSISTENT
 from .build import Fused
-from .library import Kernel, called_of, kernels_of, load
+from .library import Kernel, called_of, kernels_of, load, not_waiting, settle
 from .program import Number, read
 from .replay import Graph, NotFused
 from .segments import Segment, Step, groups, segments, update_ops, update_segment
@@ -73,6 +73,23 @@ def _key(graph: Graph, device: str) -> str:
 
 
 def _fuse(graph: Graph, device: str) -> dict[str, Any]:
+    try:
+        with not_waiting() if device == "cpu" else contextlib.nullcontext():
+            fused, refused = _begin_all(graph, device)
+    finally:
+        settle()
+    for called in fused.called.values():
+        load(called)
+    made = fused.finish()
+    before = {fused.storage_numbers[s] for s in _changed(graph) if s in fused.storage_numbers}
+    if before != _changed(made) & set(fused.storage_numbers.values()):
+        raise NotFused("Inductor's program does not write what the step writes")
+    used = [called.to_json() for called in fused.called.values()]
+    return {"graph": made, "storages": list(fused.storage_numbers.items()), "tensors": list(fused.tensor_numbers.items()), "kernels": used, "refused": refused}
+
+
+def _begin_all(graph: Graph, device: str) -> tuple[Fused, dict[str, int]]:
+    """The graph, whose kernels are being compiled; and of the update, why ops were left out and how many."""
     step = Step(graph, device)
     fused = Fused(step)
     compiled: dict[str, tuple[str, dict[str, Kernel]]] = {}
@@ -83,7 +100,7 @@ def _fuse(graph: Graph, device: str) -> dict[str, Any]:
         _restride(step, segment, fused)
         donated = fused.used_up(segment.inputs) if segment.phase == "backward" else []
         _tell(segment, fused, *_compiled(step, segment, compiled, donated))
-    refused: dict[str, int] = {}  # why -> how many ops of the update
+    refused: dict[str, int] = {}
     for ops in groups(step, update_ops(graph)):
         try:
             segment = update_segment(step, ops)
@@ -95,12 +112,7 @@ def _fuse(graph: Graph, device: str) -> dict[str, Any]:
             fused.as_captured(ops)
             continue
         _tell(segment, fused, source, kernels)
-    made = fused.finish()
-    before = {fused.storage_numbers[s] for s in _changed(graph) if s in fused.storage_numbers}
-    if before != _changed(made) & set(fused.storage_numbers.values()):
-        raise NotFused("Inductor's program does not write what the step writes")
-    used = [called.to_json() for called in fused.called.values()]
-    return {"graph": made, "storages": list(fused.storage_numbers.items()), "tensors": list(fused.tensor_numbers.items()), "kernels": used, "refused": refused}
+    return fused, refused
 
 
 def _said(error: Exception) -> str:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import ctypes
 import dataclasses
 import functools
 import hashlib
 import re
+from collections.abc import Iterator
 from typing import Any
 
 from ..native.torch_library import library
@@ -24,7 +26,7 @@ class Kernel:
     name: str
     types: tuple[str, ...]  # of its arguments: in C++, or for Triton their names
     source: str
-    loaded: Any  # what the program calls
+    loaded: Any  # what the program calls, or a future of it (not_waiting)
 
     @property
     def writes(self) -> tuple[bool, ...]:
@@ -65,11 +67,49 @@ def called_of(said: list[Any]) -> Called:
                   tuple((form[0], *map(tuple, form[1:3]), form[3]) if isinstance(form, list) else form for form in forms))
 
 
+_unsettled: list[Any] = []  # modules of programs, whose kernels may be futures
+
+
+@contextlib.contextmanager
+def not_waiting() -> Iterator[None]:
+    """Inductor goes on while compilers of C++ run: one program is lowered while another's kernels are compiled. `settle` waits for all."""
+    from torch._inductor.async_compile import AsyncCompile
+
+    wait = AsyncCompile.wait
+    AsyncCompile.wait = lambda self, scope: None
+    try:
+        yield
+    finally:
+        AsyncCompile.wait = wait
+
+
+def settle() -> None:
+    """Modules are as Inductor would have left them: it may come to use the same ones."""
+    modules, error = list(_unsettled), None
+    _unsettled.clear()
+    for module in modules:
+        for name, value in list(vars(module).items()):
+            if isinstance(value, _future_type()):
+                try:
+                    setattr(module, name, value.result())
+                except Exception as failed:  # the others are waited for all the same
+                    error = failed
+    if error is not None:
+        raise error
+
+
+def _future_type() -> Any:
+    from torch._inductor.codecache import CodeCacheFuture
+
+    return CodeCacheFuture
+
+
 def kernels_of(source: str) -> dict[str, Kernel]:
     """The kernels that a program compiles, by their names in it."""
     from torch._inductor.codecache import PyCodeCache
 
     module = PyCodeCache.load(source)
+    _unsettled.append(module)
     out = {}
     for node in ast.parse(source).body:
         match node:
@@ -97,7 +137,10 @@ def load(called: Called) -> None:
     if called.kernel.is_triton:
         triton.load(called)
         return
-    shared = ctypes.CDLL(called.kernel.loaded.__self__.__file__)
+    loaded = called.kernel.loaded
+    if isinstance(loaded, _future_type()):
+        loaded = loaded.result()
+    shared = ctypes.CDLL(loaded.__self__.__file__)
     numbers = [len(called.addresses), *(n for address in called.addresses for n in address), len(called.made)]
     for _, shape, stride in called.made:
         numbers += [len(shape), *shape, *stride]

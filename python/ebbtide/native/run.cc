@@ -139,8 +139,9 @@ void AddRun(nb::module_& module) {
            nb::arg("pool") = nb::none())
       .def("profile", &Profiler::Profile, nb::arg("op"), nb::arg("runs"), nb::arg("one_thread"),
            "Fields of a dict; None: the op refuses made-up data.");
-  module.def("hold_generator", &run::HoldGenerator, nb::call_guard<nb::gil_scoped_release>(),
-             "Until release_generator, which the same thread calls, no step of another draws random numbers. May be nested.");
+  module.def(
+      "hold_generator", &run::HoldGenerator, nb::call_guard<nb::gil_scoped_release>(),
+      "Until release_generator, which the same thread calls, no step of another draws random numbers. May be nested.");
   module.def("release_generator", &run::ReleaseGenerator);
 }
 

@@ -342,7 +342,8 @@ Result<std::shared_ptr<CapturedWork>> Gpu::EndCapture() {
 Status Gpu::Launch(CapturedWork& work) {
   const CudaPrimary::Current current(*pool_->primary);
   touched_ = true;
-  return Check(driver_.GraphLaunch(static_cast<CudaCapturedWork&>(work).executable(), compute_.handle), "cuGraphLaunch");
+  return Check(driver_.GraphLaunch(static_cast<CudaCapturedWork&>(work).executable(), compute_.handle),
+               "cuGraphLaunch");
 }
 
 void Gpu::StartClock() {

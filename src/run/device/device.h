@@ -39,8 +39,8 @@ class HostMemory {
   virtual std::byte* data() = 0;
 };
 
-// What compute was given between BeginCapture and EndCapture. It must not outlive the device's driver; the device keeps it
-// no longer than its owner does.
+// What compute was given between BeginCapture and EndCapture. It must not outlive the device's driver; the device keeps
+// it no longer than its owner does.
 class CapturedWork {
  public:
   virtual ~CapturedWork() = default;

@@ -1,5 +1,5 @@
-// Runs of instructions that a device captures once, as a CUDA graph, and launches again in later iterations: ops at fixed
-// addresses between two moments at which copies begin or are waited for.
+// Runs of instructions that a device captures once, as a CUDA graph, and launches again in later iterations: ops at
+// fixed addresses between two moments at which copies begin or are waited for.
 //
 // The first iteration runs them op by op and learns what they touch; the second captures them; from then on they are
 // launched. A run that cannot be captured stays as it is, op by op.
@@ -15,7 +15,7 @@ namespace ebbtide::run {
 
 // What an instruction took beside its births, while it ran.
 struct ScratchUse {
-  Bytes most = 0;                               // at once
+  Bytes most = 0;                              // at once
   std::vector<std::pair<Bytes, Bytes>> given;  // (address, bytes)
 };
 

@@ -25,8 +25,8 @@ class StepExecution {
   StepExecution(const StepExecution&) = delete;
   StepExecution& operator=(const StepExecution&) = delete;
 
-  // From now on runs of these ops are captured and launched, in whole steps in a pool that is the step's own, on a device
-  // that captures. No iteration runs.
+  // From now on runs of these ops are captured and launched, in whole steps in a pool that is the step's own, on a
+  // device that captures. No iteration runs.
   void SetCapturable(const IdVector<OpId, bool>& capturable);
 
   // ---- The course of an iteration

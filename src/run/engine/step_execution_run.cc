@@ -60,7 +60,8 @@ void StepExecution::Capture(CapturedRun& run, const StepCall& call) {
   const RunStatus ran = WithHostMemory([&]() -> RunStatus {
     for (const StepId k : Ids(run.begin, run.end)) {
       const Instruction& instruction = instructions[k];
-      memory_.Begin(instruction, step_.requests()[instruction.op], [] { return std::vector<std::pair<Bytes, Bytes>>(); });
+      memory_.Begin(instruction, step_.requests()[instruction.op],
+                    [] { return std::vector<std::pair<Bytes, Bytes>>(); });
       EBB_RUN(runner.Run(instruction.op, call.scalars, memory_, made_));
       for (std::size_t i = 0; i < instruction.births.size(); ++i) {
         const Birth& birth = instruction.births[i];
