@@ -25,11 +25,11 @@ def cache(tmp_path, monkeypatch):
     return tmp_path / "cache" / "ebbtide"
 
 
-def _losses():
+def _losses(lr=1e-3):
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(16, 16), torch.nn.ReLU(), torch.nn.Dropout(0.2), torch.nn.Linear(16, 3))
     x, y = torch.randn(8, 16), torch.randint(0, 3, (8,))
-    step = ebbtide.step(model, torch.nn.CrossEntropyLoss(), torch.optim.Adam(model.parameters()), (x, y), budget="95%")
+    step = ebbtide.step(model, torch.nn.CrossEntropyLoss(), torch.optim.Adam(model.parameters(), lr), (x, y), budget="95%")
     return [step(x, y).item() for _ in range(3)]
 
 
@@ -78,6 +78,15 @@ def test_nothing_is_read_from_where_others_can_write(tmp_path):
 
 def _kept(folder):
     return sorted(path for path in folder.rglob("*.json"))
+
+
+def test_steps_that_differ_in_their_learning_rate_alone_share_a_plan(cache, one_thread):
+    first = _losses()
+    assert _losses() == first  # and plans by the times that the first has measured in place
+    kept = _kept(cache / "plans")
+    assert _losses(lr=1e-2) != first
+    assert _kept(cache / "plans") == kept
+    assert _losses() == first
 
 
 def test_a_step_does_not_depend_on_what_the_cache_holds(cache, one_thread):

@@ -45,7 +45,8 @@ def make_plan(graph: dict[str, Any], options: PlanOptions) -> Planned:
     except ValueError:
         raise CaptureError(_not_finite(graph)) from None
     planner = os.path.getmtime(native.library_path())  # another build may plan otherwise
-    asked = [text, dataclasses.astuple(options), planner]
+    # Learning rates and the like are given to each step anew: others of them make no other plan.
+    asked = [graph | {"scalars": len(graph.get("scalars", ()))}, dataclasses.astuple(options), planner]
     path = cache_folder() / "plans" / f"{hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:32]}.json"
     step = native.Graph(text, graph["name"])
     kept = read_kept(path, _is_answer)
