@@ -139,9 +139,9 @@ def main():
                 print(f"{way}: {times[way][-1]:.1f} s, {figures[way]['finished'][-1]} of {len(found)} finished, "
                       f"{figures[way]['out of memory'][-1]} out of memory, {figures[way]['other numbers'][-1]} with other numbers, "
                       f"{figures[way]['steps'][-1]} steps", flush=True)
-    if options.keep:
-        with open(options.keep, "w") as file:
-            json.dump([times, figures, alone], file)
+            if options.keep:
+                with open(options.keep, "w") as file:
+                    json.dump([times, figures, alone], file)
     print(f"\n{'way':16}{'median':>10}{'least':>10}{'most':>10}{'finished':>10}{'out of memory':>15}")
     for way in ways:
         print(f"{way:16}{statistics.median(times[way]):>8.1f} s{min(times[way]):>8.1f} s{max(times[way]):>8.1f} s{min(figures[way]['finished']):>10}"
