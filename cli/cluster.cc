@@ -17,7 +17,7 @@ namespace {
 
 struct ClusterFlags {
   jobs::ClusterRequest request;
-  std::string fill, memory_error;
+  std::string fill, memory_error, time_error;
   OutputFlags output;
   std::vector<std::string> files;
 };
@@ -48,6 +48,9 @@ Result<int> RunCluster(const ClusterFlags& flags) {
   }
   if (!flags.memory_error.empty()) {
     EBB_ASSIGN_OR_RETURN(request.memory_error, ParseShare("--memory-error", flags.memory_error));
+  }
+  if (!flags.time_error.empty()) {
+    EBB_ASSIGN_OR_RETURN(request.time_error, ParseShare("--time-error", flags.time_error));
   }
   EBB_ASSIGN_OR_RETURN(const jobs::ClusterResult result, jobs::Cluster(request, CommandContext(flags.output).job()));
   EBB_RETURN_IF_ERROR(WriteFiles(flags.output, flags.files, FacesOf(result)));
@@ -81,6 +84,9 @@ Verb AddCluster(CLI::App& program) {
       ->type_name("SHARE");
   app->add_option("--memory-error", flags->memory_error,
                   "Let jobs take up to this share more or less than is estimated (default 0%)")
+      ->type_name("SHARE");
+  app->add_option("--time-error", flags->time_error,
+                  "Let the time of jobs alone be predicted wrongly by up to this share of it (default 0%)")
       ->type_name("SHARE");
   AddOutputFlags(*app, flags->output, nullptr);
   AddFilesFlag(*app, flags->files, ".html a page with a Gantt chart, .json the object, .txt");

@@ -59,8 +59,10 @@ struct Kind {
 struct Job {
   std::string name;
   std::size_t kind = 0;
-  double arrival = 0;  // seconds
-  double work = 0;     // seconds that it takes alone, on the GPU that it was counted on
+  double arrival = 0;   // seconds
+  double work = 0;      // seconds that it takes alone, on the GPU that it was counted on
+  double foretold = 1;  // what it is predicted to take, beside its work
+  double expected() const { return foretold * work; }
 };
 
 struct Workload {

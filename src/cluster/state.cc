@@ -9,6 +9,8 @@ namespace {
 
 constexpr std::int64_t kMostNodes = 1'000'000;
 constexpr std::int64_t kMostGpusOfNode = 64;
+// Mixes of jobs that are kept, some hundred bytes each.
+constexpr std::size_t kMostMixes = 200'000;
 
 std::int64_t CountOf(std::string_view text, std::int64_t most) {
   std::int64_t number = 0;
@@ -59,14 +61,30 @@ State::State(const Hardware& hardware, const Workload& workload) : hardware(hard
   }
 }
 
-std::vector<GpuUser> UsersOf(const State& state, const Gpu& gpu) {
-  std::vector<GpuUser> users;
+double Mix::RateOf(std::size_t kind) const {
+  const auto found = std::ranges::lower_bound(kinds, kind);
+  return rates[static_cast<std::size_t>(found - kinds.begin())];
+}
+
+const Mix& State::MixOn(const Gpu& gpu, std::size_t more) const {
+  std::pair<std::size_t, std::vector<std::size_t>> key{gpu.type, {}};
   for (const Slot& slot : gpu.slots) {
-    if (state.kind(slot.kind).by_share()) continue;
-    const OnGpu& on = state.on(slot.kind, gpu);
-    users.push_back({.kernels = on.kernels, .gpu_share = on.gpu_share});
+    if (!kind(slot.kind).by_share()) key.second.push_back(slot.kind);
   }
-  return users;
+  if (more != kNone) key.second.push_back(more);
+  std::ranges::sort(key.second);
+  const auto known = mixes_->find(key);
+  if (known != mixes_->end()) return known->second;
+  if (mixes_->size() >= kMostMixes) mixes_->clear();
+  std::vector<GpuUser> users;
+  for (const std::size_t number : key.second) {
+    const OnGpu& here = on(number, gpu);
+    users.push_back({.kernels = here.kernels, .gpu_share = here.gpu_share});
+  }
+  Mix mix{.kinds = key.second, .rates = Rates(users), .busy = 0, .sum = 0};
+  mix.busy = BusyShare(users, mix.rates);
+  for (const double rate : mix.rates) mix.sum += rate;
+  return mixes_->emplace(std::move(key), std::move(mix)).first->second;
 }
 
 }  // namespace ebbtide::cluster

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <vector>
 
 #include "cluster/cluster.h"
@@ -37,6 +39,16 @@ struct NodeState {
   std::uint32_t version = 1;  // counts its changes
 };
 
+// Jobs together on a GPU, by the model of rates.h.
+struct Mix {
+  std::vector<std::size_t> kinds;  // sorted
+  std::vector<double> rates;       // of each
+  double busy = 0;                 // part of the GPU in use
+  double sum = 0;                  // of the rates
+
+  double RateOf(std::size_t kind) const;
+};
+
 struct State {
   State(const Hardware& hardware, const Workload& workload);
 
@@ -53,9 +65,17 @@ struct State {
   bool HostFits(const NodeState& node, const Kind& kind) const {
     return kind.cpu_milli <= node.cpu_free && kind.memory_mib <= node.memory_free;
   }
-};
+  // As the other is, of the same hardware and kinds.
+  void TakeOver(const State& other) { gpus = other.gpus, nodes = other.nodes, now = other.now, mixes_ = other.mixes_; }
+  // Those on the GPU, without those by share, as nobody slows them down; `more`: with one of this kind. Holds until the
+  // next call.
+  const Mix& MixOn(const Gpu& gpu, std::size_t more = kNone) const;
+  static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
 
-// What the job's slots are in the model of rates.h; those by share are left out, as nobody slows them down.
-std::vector<GpuUser> UsersOf(const State& state, const Gpu& gpu);
+ private:
+  using Mixes = std::map<std::pair<std::size_t, std::vector<std::size_t>>, Mix>;
+  std::shared_ptr<Mixes> mixes_ =
+      std::make_shared<Mixes>();  // the same come again and again; copies have them in common
+};
 
 }  // namespace ebbtide::cluster

@@ -97,7 +97,7 @@ double KernelsOf(const cluster::TraceJob& job, const Estimated& on) {
 class Kinds {
  public:
   Kinds(const ClusterRequest& request, const std::vector<DeviceProfile>& gpus, const JobContext& context)
-      : request_(request), gpus_(gpus), context_(context), random_(context.seed) {}
+      : request_(request), gpus_(gpus), context_(context), sizes_(context.seed), times_(context.seed + 1) {}
 
   Result<cluster::Workload> Of(const cluster::Trace& trace) {
     cluster::Workload out;
@@ -111,6 +111,7 @@ class Kinds {
         EBB_ASSIGN_OR_RETURN(const std::vector<Estimated>* on, EstimatesOf(row));
         EBB_ASSIGN_OR_RETURN(job.work, SecondsOf(row, *on, request_.path));
         job.kind = ByModel(row, *on, out);
+        job.foretold = 1 + request_.time_error * (2 * Uniform(times_) - 1);
       }
       out.jobs.push_back(std::move(job));
     }
@@ -155,7 +156,7 @@ class Kinds {
                        .gpus = row.gpus,
                        .declared = row.declared,
                        .on = {}};
-    const double error = request_.memory_error * (2 * Uniform() - 1);
+    const double error = request_.memory_error * (2 * Uniform(sizes_) - 1);
     for (std::size_t type = 0; type < gpus_.size(); ++type) {
       cluster::OnGpu& here = kind.on.emplace_back();
       if (on.empty()) {
@@ -177,12 +178,12 @@ class Kinds {
     return known->second;
   }
 
-  double Uniform() { return static_cast<double>(random_() >> 11) * 0x1p-53; }
+  static double Uniform(std::mt19937_64& random) { return static_cast<double>(random() >> 11) * 0x1p-53; }
 
   const ClusterRequest& request_;
   const std::vector<DeviceProfile>& gpus_;
   const JobContext& context_;
-  std::mt19937_64 random_;
+  std::mt19937_64 sizes_, times_;  // of what is predicted wrongly
   std::map<ModelKey, std::vector<Estimated>> estimates_;
   std::map<std::tuple<int, std::int64_t, std::int64_t, std::int64_t>, std::size_t> by_share_;
   std::map<std::tuple<ModelKey, int, Bytes, Bytes, std::vector<int>>, std::size_t> by_model_;
@@ -257,6 +258,9 @@ Result<ClusterResult> Cluster(const ClusterRequest& request, const JobContext& c
   }
   if (!(request.memory_error >= 0 && request.memory_error < 1)) {
     return Fail("--memory-error: expected a share from 0 % to below 100 %");
+  }
+  if (!(request.time_error >= 0 && request.time_error < 1)) {
+    return Fail("--time-error: expected a share from 0 % to below 100 %");
   }
   std::vector<DeviceProfile> gpus;
   EBB_ASSIGN_OR_RETURN(out.hardware, HardwareOf(request.nodes, gpus));

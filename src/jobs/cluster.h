@@ -20,6 +20,7 @@ struct ClusterRequest {
   // In place of a replay: jobs are drawn from the trace until they ask for so much of the cluster, and never end.
   std::optional<double> fill = {};
   double memory_error = 0;  // what jobs take differs from what is estimated by up to this share, either way
+  double time_error = 0;    // how long jobs take alone is predicted wrongly by up to this share of it, either way
 };
 
 struct PlacementOutcome {

@@ -168,6 +168,39 @@ TEST(Simulate, WithReservesThatAreEnoughNobodyOfOursIsOutOfMemory) {
   }
 }
 
+// Where all jobs are there from the beginning and times are predicted rightly, what the best way promises is kept: no
+// way by itself ends sooner.
+TEST(Simulate, OfItsWaysOursTakesTheBest) {
+  int better = 0;
+  for (std::uint64_t seed = 300; seed < 340; ++seed) {
+    Case of = RandomCase(seed);
+    for (Job& job : of.workload.jobs) job.arrival = 0;
+    for (Kind& kind : of.workload.kinds) {
+      for (OnGpu& on : kind.on) on.estimate = on.memory, on.reserve = on.memory;
+    }
+    const auto policy = FindPolicy("ebbtide")->make(of.hardware, of.workload);
+    const double ours = Simulate(of.hardware, of.workload, *policy).makespan;
+    double worst = 0;
+    for (Policy* way : policy->Ways()) {
+      const double alone = Simulate(of.hardware, of.workload, *way).makespan;
+      worst = std::max(worst, alone);
+      EXPECT_LE(ours, alone + 1e-6) << seed;
+    }
+    better += ours < worst - 1 ? 1 : 0;
+  }
+  EXPECT_GT(better, 10);  // there is something to choose
+}
+
+// Times that are predicted wrongly cost time, and nothing else.
+TEST(Simulate, WrongPredictionsOfTimeLoseNoJob) {
+  for (std::uint64_t seed = 400; seed < 440; ++seed) {
+    Case of = RandomCase(seed);
+    std::mt19937_64 random(seed);
+    for (Job& job : of.workload.jobs) job.foretold = 0.5 + static_cast<double>(random() % 100) / 100;
+    CheckRuns(of, RunPolicy("ebbtide", of.hardware, of.workload), "ebbtide");
+  }
+}
+
 // The same jobs at the same places from the same moments, their speeds followed in small steps: each ends where the
 // events have it end.
 TEST(Simulate, AgreesWithSmallSteps) {

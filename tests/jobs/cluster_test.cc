@@ -41,6 +41,22 @@ TEST(Cluster, MemoryThatDiffersIsTheSameForOneSeed) {
   EXPECT_NE(memory(1), memory(2));
 }
 
+TEST(Cluster, TimesThatAreForetoldWronglyAreOfEachJobAndLeaveTheTruthAlone) {
+  ClusterRequest request = Of("0,resnet18,8,10\n3,resnet18,8,10\n");
+  const auto right = Cluster(request, {.seed = 1});
+  request.time_error = 0.5;
+  const auto wrong = Cluster(request, {.seed = 1});
+  ASSERT_TRUE(right && wrong);
+  for (std::size_t job = 0; job < 2; ++job) {
+    EXPECT_EQ(right->workload.jobs[job].foretold, 1);
+    EXPECT_EQ(right->workload.jobs[job].work, wrong->workload.jobs[job].work);
+    EXPECT_NEAR(wrong->workload.jobs[job].foretold, 1, 0.5);
+  }
+  EXPECT_NE(wrong->workload.jobs[0].foretold, wrong->workload.jobs[1].foretold);
+  request.time_error = 1;
+  EXPECT_FALSE(Cluster(request, {}));
+}
+
 TEST(Cluster, AModelThatIsNotKnownIsNamedWithItsLine) {
   const auto result = Cluster(Of("0,resnet18,8,10\n1,resnet51,8,10\n"), {});
   ASSERT_FALSE(result);

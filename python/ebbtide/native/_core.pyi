@@ -587,7 +587,7 @@ def explain(file: str, *, device: int = -1, largest: int = 10) -> ExplainResult:
 
 def cluster(
     trace: str, *, nodes: str, policies: Sequence[str] = [], name: str = "", fill: float | None = None, memory_error: float = 0.0,
-    progress: _Progress = None, seed: int = 0,
+    time_error: float = 0.0, progress: _Progress = None, seed: int = 0,
 ) -> ClusterResult:
     """A trace of jobs placed on a cluster's GPUs by each policy. `name`: of a file with several traces."""
 

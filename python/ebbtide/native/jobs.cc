@@ -171,10 +171,15 @@ jobs::ExplainResult Explain(const std::string& file, std::int64_t device, std::s
 
 jobs::ClusterResult Cluster(const std::string& trace, const std::string& nodes,
                             const std::vector<std::string>& policies, const std::string& name,
-                            std::optional<double> fill, double memory_error, const nb::object& progress,
-                            std::uint64_t seed) {
-  const jobs::ClusterRequest request{
-      .path = trace, .trace = name, .nodes = nodes, .policies = policies, .fill = fill, .memory_error = memory_error};
+                            std::optional<double> fill, double memory_error, double time_error,
+                            const nb::object& progress, std::uint64_t seed) {
+  const jobs::ClusterRequest request{.path = trace,
+                                     .trace = name,
+                                     .nodes = nodes,
+                                     .policies = policies,
+                                     .fill = fill,
+                                     .memory_error = memory_error,
+                                     .time_error = time_error};
   return RunJob({.seed = seed, .progress = progress},
                 [&](const jobs::JobContext& context) { return jobs::Cluster(request, context); });
 }
@@ -238,7 +243,8 @@ void AddJobs(nb::module_& module) {
   module.def("explain", &Explain, "file"_a, nb::kw_only(), "device"_a = -1, "largest"_a = 10,
              "Why a training ran out of memory, from a snapshot or a log. Nothing in the file is executed.");
   module.def("cluster", &Cluster, "trace"_a, nb::kw_only(), "nodes"_a, "policies"_a = std::vector<std::string>(),
-             "name"_a = "", "fill"_a = nb::none(), "memory_error"_a = 0.0, "progress"_a = nb::none(), "seed"_a = 0,
+             "name"_a = "", "fill"_a = nb::none(), "memory_error"_a = 0.0, "time_error"_a = 0.0,
+             "progress"_a = nb::none(), "seed"_a = 0,
              "A trace of jobs placed on a cluster's GPUs by each policy. `name`: of a file with several traces.");
   module.def("pack", &Pack, "instance"_a, nb::kw_only(), "capacity"_a = nb::none(), "alignment"_a = 1,
              "evaluations"_a = jobs::PackRequest{}.evaluations, "time_limit"_a = 0.0, "progress"_a = nb::none(),

@@ -1,8 +1,9 @@
 // Fragmentation gradient descent (Weng et al., USENIX ATC 2023), as schedulers of shared GPUs on Kubernetes simulate
 // it. What is free of a node is a fragment for a kind of job that cannot run there: all of it where the node lacks
-// cores or has too few GPUs with enough left, else what is left of the GPUs that have too little. The mean over the
-// kinds of the trace, by how often they come, is the node's fragmentation; a job goes where it grows least. By shares
-// of GPUs where the trace has them, else by the share of memory that a job is predicted to take.
+// cores or has too few GPUs with enough left, or the kind asks for no GPU, else what is left of the GPUs that have too
+// little. The mean over the kinds of the trace, by how often they come, is the node's fragmentation; a job goes where
+// it grows least. By shares of GPUs where the trace has them, else by the share of memory that a job is predicted to
+// take.
 #include <cmath>
 #include <functional>
 #include <map>
@@ -42,7 +43,6 @@ class Fgd : public Policy {
     double all = 0;
     for (const Job& job : workload.jobs) {
       const Kind& kind = workload.kinds[job.kind];
-      if (kind.gpus == 0) continue;
       std::vector<std::int64_t> milli;
       for (std::size_t type = 0; type < hardware.types.size(); ++type) {
         milli.push_back(MilliOf(empty, Gpu{.type = type, .slots = {}}, job.kind));
@@ -92,7 +92,7 @@ class Fgd : public Policy {
       int enough = 0;
       std::int64_t too_little = 0;
       for (const std::int64_t free : rest.free) (free >= kind.milli[rest.type] ? enough += 1 : too_little += free);
-      const bool runs = enough >= kind.gpus && rest.cpu >= kind.cpu;
+      const bool runs = kind.gpus > 0 && enough >= kind.gpus && rest.cpu >= kind.cpu;
       sum += kind.often * static_cast<double>(runs ? too_little : all);
     }
     return sum;

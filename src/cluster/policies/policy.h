@@ -33,6 +33,10 @@ class Policy {
   virtual double Rank(const Job& job) const { return job.arrival; }
   // Where the first job that waits fits nowhere, the GPU at which it will fit soonest is kept for it.
   virtual bool HoldsForFirst() const { return false; }
+  // Ways to go on, the usual one first: where jobs wait, and few enough are known, each is followed to the end of all
+  // that are known, and the best one is taken from there. Empty: the policy has no choice. They live as long as it
+  // does.
+  virtual std::vector<Policy*> Ways() { return {}; }
   // Seconds after a start in which the GPU takes no other job.
   virtual double SettleSeconds() const { return 0; }
   // A job that cannot run on any GPU of the cluster is refused when it comes, before it fails.
