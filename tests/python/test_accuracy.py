@@ -136,7 +136,7 @@ def test_one_capture_tells_all_batches(tmp_path):
     ("xmem", XMEM | {"real_oom": "true"}, [], ["no row of a job that fitted"]),
     ("mlp", MLP | {"Activations-Params": "[('linear'"}, [], ["line 2: expected [('linear', width, parameters), ...]"]),
     ("mlp", MLP | {"Filename": "x.out"}, [], ["line 2: expected input:N in column Filename"]),
-    ("mlp", MLP, ["--via", "dryrun"], ["--via dryrun: expected --dataset xmem, found mlp"]),
+    ("mlp", MLP, ["--via", "dryrun"], ["--via dryrun: expected --dataset xmem or fms, found mlp"]),
 ])
 def test_bad_rows_are_one_line_and_exit_2(tmp_path, dataset, row, words, parts):
     done = run(tmp_path, dataset, [row], *words)

@@ -22,7 +22,7 @@ Range RangeOf(StorageKind kind) {
     case StorageKind::kParameter: return {-0.05f, 0.05f};
     case StorageKind::kOptimizerState: return {1e-4f, 1e-3f};
     case StorageKind::kBuffer: return {0.5f, 1.0f};
-    default: return {-1.0f, 1.0f};
+    default: return {0.0f, 1.0f};  // as probabilities are: binary cross-entropy takes no others
   }
 }
 
