@@ -2,6 +2,7 @@
 are not compared; what is: that nothing is touched before its turn, that all of it lies in the pool, and what failures leave behind."""
 
 import os
+import re
 import subprocess
 import sys
 
@@ -203,7 +204,7 @@ def test_cuda_graphs_between_copies_keep_the_budget_without_a_race(tmp_path):
         taken = []
         for _ in range(4):
             step(*cnn.batch)
-            taken.append(step.report().to_dict())
+            taken.append(step.report().to_dict() | {"shown": repr(step.report())})
         undeclared, before = phantom.ebbtide_phantom_undeclared_launches(), step._pool.waits
         step(*cnn.batch)
         waits, clean, reported = step._pool.waits - before, races(), []
@@ -217,6 +218,7 @@ def test_cuda_graphs_between_copies_keep_the_budget_without_a_race(tmp_path):
         print(json.dumps({"taken": taken, "undeclared": undeclared, "waits": waits, "clean": clean, "reported": sum(reported), "ops": len(graph["ops"])}))
         """, tmp_path)
     first, *_, last = said["taken"]
+    assert re.search(r"CUDA graphs \(ops in them\) +0 \(0\)", first["shown"])  # that there is none is said
     assert first["graphs"] == 0 and last["graphs"] > 3 and last["graph_ops"] > said["ops"] / 2
     assert said["clean"] == 0 and said["undeclared"] == 0
     assert said["reported"] == said["waits"] > 10  # each wait in front of a graph is one that it needs

@@ -42,7 +42,7 @@ class Report(ReportBase):
         rows += [(label, _time(f[name]), _time(p.get(name))) for label, name in (
             ("step", "time_ns"), ("recomputing", "recompute_ns"), ("waiting for memory", "wait_for_memory_ns"),
             ("waiting for data", "wait_for_data_ns"), ("waiting at the end", "drain_ns"))]
-        if f.get("graphs"):
+        if self._prepared.step._options.cuda_graphs:  # none, too: what could not be captured runs op by op
             rows.append(("CUDA graphs (ops in them)", f"{f['graphs']} ({f['graph_ops']})", ""))
         if fused := f.get("fused"):
             rows.append(("ops (captured, fused)", str(fused["captured_ops"]), str(fused["ops"])))
