@@ -422,6 +422,39 @@ print("caches", os.environ["TRITON_CACHE_DIR"])
     assert not os.path.exists(caches)  # gone with the run
 
 
+def test_kernels_of_triton_are_timed_by_what_they_are_given(tmp_path):
+    """However many threads its blocks make of it: else a tuner would go for the fewest, without end."""
+    code = """
+import torch, triton, triton.language as tl
+
+@triton.jit
+def double(x, y, n, block: tl.constexpr):
+    at = tl.program_id(0) * block + tl.arange(0, block)
+    tl.store(y + at, 2 * tl.load(x + at, at < n), at < n)
+
+x, y = torch.empty(1 << 24, device="cuda"), torch.empty(1 << 24, device="cuda")
+times = []
+for block in (64, 256, 4096):
+    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    double[(x.numel() // block,)](x, y, x.numel(), block)
+    begin.record()
+    double[(x.numel() // block,)](x, y, x.numel(), block)
+    end.record()
+    end.synchronize()
+    times.append(begin.elapsed_time(end))
+print("times", *times)
+"""
+    (tmp_path / "program.py").write_text(code)
+    done, result = python(tmp_path, "import runpy; runpy.run_path('program.py')")  # Triton reads the source of kernels
+    if "compiler" in done.stderr.lower() and "times" not in done.stderr:
+        pytest.skip("no compiler for Triton")
+    assert done.returncode == 0, done.stderr
+    times = [float(word) for word in re.search("times (.*)", done.stderr).group(1).split()]
+    # 64 MiB in and 64 MiB out at 1.555 TB/s take 0.086 ms and more.
+    assert times[0] == times[1] == times[2] and 0.086 < times[0] < 0.2, times
+    assert result["guessed_launches"] == 0
+
+
 # ---- The device
 
 

@@ -105,6 +105,52 @@ def test_an_interrupt_writes_the_report(tmp_path):
     assert f"ebbtide-phantom-dryrun-{process.pid}" not in os.listdir("/dev/shm")
 
 
+# A mutex that its owner takes again: native code that no signal gets out of.
+STUCK = STEPS + """
+import ctypes
+print("ready", flush=True)
+mutex = ctypes.create_string_buffer(64)
+for _ in range(2):
+    ctypes.CDLL(None).pthread_mutex_lock(mutex)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_a_program_whose_main_thread_stays_in_native_code(number, tmp_path):
+    process = subprocess.Popen([PROGRAM, "dryrun", "-o", str(tmp_path / "result.json"), "--", sys.executable, "-c", STUCK],
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+                               preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+    assert process.stdout.readline() == "ready\n"
+    os.killpg(process.pid, number) if number == signal.SIGINT else process.send_signal(number)
+    process.communicate()
+    told = json.loads((tmp_path / "result.json").read_text())
+    assert (told["observed"], told["steps"], told["exit_code"]) == (True, 3, 128 + number)
+
+
+def test_a_program_that_goes_on_after_an_interrupt_goes_on():
+    code = """
+import os, signal, threading, torch
+torch.zeros(1, device="cuda")
+for _ in range(2):
+    try:
+        os.kill(os.getpid(), signal.SIGINT)
+        threading.Event().wait()
+    except KeyboardInterrupt:
+        print("caught", flush=True)
+before = signal.signal(signal.SIGINT, lambda *_: print("its own", flush=True))
+os.kill(os.getpid(), signal.SIGINT)
+child = os.fork()
+if child == 0:
+    os.kill(os.getpid(), signal.SIGTERM)
+print("child", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+import time
+time.sleep(4)  # longer than the watcher has patience: nothing may come of what is over
+print("the end", flush=True)
+"""
+    done = run(sys.executable, "-c", code)
+    assert done.returncode == 0 and done.stdout.splitlines() == ["caught", "caught", "its own", "child -15", "the end"], done.stderr
+
+
 UPDATES_BY_HAND = """
 import torch
 w = torch.randn(256, 256, device="cuda", requires_grad=True)

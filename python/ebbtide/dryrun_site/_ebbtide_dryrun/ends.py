@@ -8,8 +8,12 @@ import sys
 import threading
 import time
 
+from . import compilers
+
 # Long enough for a thread that waits for the interpreter to get it.
 _PAUSE_SECONDS = 0.2
+# So long the main thread may be in native code when a signal wants it to end.
+_MAIN_THREAD_SECONDS = 3
 
 
 def call_at_the_end(finish, reset):
@@ -65,22 +69,60 @@ def no_interrupts():
             signal.signal(signal.SIGINT, before)
 
 
-def call_on_sigterm(finish):
-    """Where the program has no handler of its own: `finish`, then the signal does what it would have done."""
+def call_on_signals(finish):
+    """SIGTERM, where the program has no handler of its own: `finish`, then the signal does what it would have done. An interrupt raises
+    KeyboardInterrupt as ever. Python calls handlers in the main thread alone, between two of its instructions; where that thread is in native
+    code and stays there (a backward pass whose kernels another thread is compiling), the process ends with its record all the same."""
     if threading.current_thread() is not threading.main_thread():
         return
-    present = signal.getsignal(signal.SIGTERM)
-    if present is not None and present is not signal.SIG_DFL:
-        return
+    heard = threading.Event()
 
     def on_sigterm(number, frame):
+        heard.set()
         if not finish():
             return  # the process ends when that is done
         _write_statistics(number)
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
 
-    signal.signal(signal.SIGTERM, on_sigterm)
+    def on_interrupt(number, frame):
+        heard.set()
+        signal.default_int_handler(number, frame)
+
+    ours = {}
+    for number, defaults, handler in ((signal.SIGTERM, (signal.SIG_DFL, None), on_sigterm), (signal.SIGINT, (signal.default_int_handler,), on_interrupt)):
+        if signal.getsignal(number) in defaults:
+            signal.signal(number, handler)
+            ours[number] = handler
+    read, write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    os.set_blocking(read, True)
+    before = signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+    if before != -1:  # somebody else listens
+        signal.set_wakeup_fd(before)
+        os.close(read)
+        os.close(write)
+        return
+    os.register_at_fork(after_in_child=_listen_no_more)
+    threading.Thread(target=_end_where_nobody_hears, args=(read, heard, ours, finish), name="ebbtide-signals", daemon=True).start()
+
+
+def _listen_no_more():
+    """A child shares the pipe, and its signals are its own."""
+    if threading.current_thread() is threading.main_thread():
+        signal.set_wakeup_fd(-1)
+
+
+def _end_where_nobody_hears(read, heard, ours, finish):
+    while number := os.read(read, 1):
+        if number[0] not in ours or signal.getsignal(number[0]) is not ours[number[0]]:
+            continue
+        if heard.wait(_MAIN_THREAD_SECONDS):
+            heard.clear()
+            continue
+        finish()
+        compilers.leave()
+        _write_statistics(number[0])
+        os._exit(128 + number[0])
 
 
 def call_after_cells(keep):

@@ -1,5 +1,6 @@
 """Triton's kernels, which no operator of torch's stands for. What they are given is all that they can write: only that becomes unknown,
-where a launch from elsewhere makes everything unknown (src/phantom/core/values.h)."""
+where a launch from elsewhere makes everything unknown (src/phantom/core/values.h). It is also what they are timed by, as one operation that goes
+through all of it once: whatever blocks a tuner tries, the work is the same."""
 
 import ctypes
 import importlib.abc
@@ -15,6 +16,30 @@ _PLACES = {
 }
 _ADDRESSES = 1 << 32  # a number from here on may be one
 _LARGEST_TABLE = 1 << 16  # bytes of a tensor that may hold addresses
+_READ, _BYTE = 0, 0  # a role of src/phantom/core/declare.h, a type of c10::ScalarType
+
+
+class _Tensor(ctypes.Structure):
+    """ebbtide_phantom_tensor of src/phantom/core/declare.h."""
+
+    _fields_ = [("storage", ctypes.c_void_p), ("storage_bytes", ctypes.c_size_t), ("sizes", ctypes.POINTER(ctypes.c_int64)), ("dims", ctypes.c_int),
+                ("scalar_type", ctypes.c_int), ("item_size", ctypes.c_size_t), ("role", ctypes.c_int)]
+
+
+class Touched:
+    """Memory that a kernel is given: a storage, its bytes, and how many of them the tensor has."""
+
+    def __init__(self):
+        self.parts = []
+
+    def add(self, storage, bytes_of_tensor):
+        self.parts.append((storage.data_ptr(), storage.nbytes(), min(bytes_of_tensor, storage.nbytes())))
+
+    def tensors(self):
+        """As an array of C, and what has to live as long."""
+        sizes = [(ctypes.c_int64 * 1)(used) for _, _, used in self.parts]
+        rows = (_Tensor * len(sizes))(*((address, size, bound, 1, _BYTE, 1, _READ) for (address, size, _), bound in zip(self.parts, sizes)))
+        return rows, sizes
 
 
 class Launches:
@@ -23,6 +48,7 @@ class Launches:
         self.phantom = ctypes.PyDLL(None)
         self.phantom.ebbtide_phantom_forget.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
         self.phantom.ebbtide_phantom_read.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_void_p]
+        self.phantom.ebbtide_phantom_op_end.argtypes = [ctypes.c_char_p, ctypes.c_void_p, ctypes.c_size_t]
 
     def attach(self):
         for name in _PLACES:
@@ -40,15 +66,20 @@ class Launches:
         def launch(kernel, *arguments, **keywords):
             if first is None:
                 return None
-            touched = []
+            touched = Touched()
             if keywords or not self._reach(arguments[first:], touched):
                 return original(kernel, *arguments, **keywords)
             self.phantom.ebbtide_phantom_enter()
+            if touched.parts:
+                self.phantom.ebbtide_phantom_op_begin()
             try:
                 return original(kernel, *arguments)
             finally:
+                if touched.parts:
+                    rows, _sizes = touched.tensors()
+                    self.phantom.ebbtide_phantom_op_end(b"triton", rows, len(rows))
                 self.phantom.ebbtide_phantom_leave()
-                for address, size in touched:
+                for address, size, _ in touched.parts:
                     self.phantom.ebbtide_phantom_forget(address, size)
 
         launch._ebbtide_wrapped = True
@@ -76,8 +107,8 @@ class Launches:
         if type(tensor) not in (self.torch.Tensor, self.torch.nn.Parameter):
             return False
         storage = tensor.untyped_storage()
-        touched.append((storage.data_ptr(), storage.nbytes()))
-        return not (tensor.dtype in (self.torch.int64, self.torch.uint64) and self._holds_addresses(*touched[-1]))
+        touched.add(storage, tensor.numel() * tensor.element_size())
+        return not (tensor.dtype in (self.torch.int64, self.torch.uint64) and self._holds_addresses(*touched.parts[-1][:2]))
 
     def _holds_addresses(self, address, size):
         if size > _LARGEST_TABLE or size % 8:

@@ -7,7 +7,7 @@ import sys
 import threading
 import weakref
 
-from . import ends, frames, timeline, values
+from . import compilers, ends, frames, timeline, values
 from .by_hand import ByHand
 from .clock import Clock
 from .graphs import Graphs
@@ -85,7 +85,8 @@ class Watch:
             self.recording = True
         except Exception as error:
             self.notes.append(f"memory over time was not recorded: {frames.one_line(error)}")
-        ends.call_on_sigterm(self.finish)
+        ends.call_on_signals(self.finish)
+        compilers.leave_at_the_end()
         ends.call_after_cells(self._guarded(self._keep))
         self.values.attach()
         self.ranks.start(self.finish)
