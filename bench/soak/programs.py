@@ -34,18 +34,19 @@ PACKAGES = ["transformers", "accelerate", "datasets", "evaluate", "scikit-learn"
             "ultralytics", "torch_geometric", "diffusers", "torchvision", "pycocotools", "bitsandbytes", "torchao", "liger-kernel", "fastai",
             "segmentation-models-pytorch", "monai", "open_clip_torch", "pytorch-metric-learning", "gpytorch", "x-transformers", "vit-pytorch",
             "denoising-diffusion-pytorch", "pytorch-optimizer", "kornia", "gymnasium", "nbconvert", "ipykernel", "tensorboard", "einops", "tyro",
-            "adam-atan2-pytorch", "wandb", "scipy", "yacs", "termcolor", "requests", "fire", "expecttest"]
+            "adam-atan2-pytorch", "stable-baselines3", "wandb", "scipy", "yacs", "termcolor", "requests", "fire", "expecttest"]
 OFFLINE = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "YOLO_OFFLINE": "true", "WANDB_MODE": "disabled", "MPLBACKEND": "agg",
            "TOKENIZERS_PARALLELISM": "false"}
 MOST_SECONDS = 900
 PACKAGE = "PyPI package"
+GPUS = {"torchao_training": "h100-80gb"}  # float8 needs one; the others run on a100-40gb
 
 
 class Program:
     """A command in a folder; `name` is how the table calls it."""
 
-    def __init__(self, origin, command, folder, words, environment=None, ranks=1, equal=False):
-        self.origin, self.command, self.folder, self.words = origin, command, folder, words
+    def __init__(self, origin, command, folder, words, environment=None, ranks=1, equal=False, gpu="a100-40gb"):
+        self.origin, self.command, self.folder, self.words, self.gpu = origin, command, folder, words, gpu
         self.environment, self.ranks, self.equal = environment or {}, ranks, equal
 
     @property
@@ -56,7 +57,7 @@ class Program:
 def of_packages(python, names):
     for path in sorted((HERE / "programs").glob("*.py")):
         if not names or any(name in path.stem for name in names):
-            yield Program(PACKAGE, f"python bench/soak/programs/{path.name}", ROOT, [python, path])
+            yield Program(PACKAGE, f"python bench/soak/programs/{path.name}", ROOT, [python, path], gpu=GPUS.get(path.stem, "a100-40gb"))
 
 
 def of_repositories(python, names, sources, scratch, only_ranks):
@@ -98,7 +99,7 @@ def run(program, log):
     # Those of ours end by themselves.
     stop = [] if program.origin == PACKAGE else ["--stop-after-steps", "3"]
     several = ["--gpus", str(program.ranks)] if program.ranks > 1 else []
-    words = [ROOT / "build" / "ebbtide", "dryrun", "--json", *several, *stop, "--", *program.words]
+    words = [ROOT / "build" / "ebbtide", "dryrun", "--json", "--gpu", program.gpu, *several, *stop, "--", *program.words]
     given = {**os.environ, **OFFLINE, **program.environment} | ({"OMP_NUM_THREADS": "1"} if several else {})
     with open(log, "w") as said:
         started = subprocess.Popen(words, cwd=program.folder, stdout=subprocess.PIPE, stderr=said, text=True, env=given, start_new_session=True)

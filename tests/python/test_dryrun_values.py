@@ -86,6 +86,38 @@ def test_what_follows_from_host_data_is_true(tmp_path):
     assert result["assumptions"] == [] and result["notes"] == []
 
 
+SELECTED = """
+    import torch
+    y = torch.nn.Linear(4096, 64).cuda()(torch.rand(512, 4096).cuda())
+    mask = (torch.arange(64)[None] < torch.arange(512)[:, None] % 64).cuda()
+    print("selected", y.masked_select(mask).numel(), y.masked_select(mask[:1].logical_not()).numel(), y[mask].numel())
+    groups = (torch.arange(512) % 7).cuda()
+    print("counted", tuple(torch.bincount(groups, weights=y[:, 0].detach()).shape))
+"""
+
+
+def test_a_known_mask_selects_as_many_of_what_nobody_knows(tmp_path):
+    done, result = python(tmp_path, SELECTED)
+    assert done.returncode == 0, done.stderr
+    # 8 times 0 + 1 + ... + 63 are true; all 64 of a row, for each of the 512 rows that it is broadcast to.
+    assert said(done, "selected") == f"selected {8 * 2016} {512 * 64} {8 * 2016}"
+    assert said(done, "counted") == "counted (7,)"
+    assert result["assumptions"] == []
+
+
+def test_an_assumption_that_selects_nothing_is_noted(tmp_path):
+    code = """
+    import torch
+    y = torch.nn.Linear(4096, 64).cuda()(torch.rand(512, 4096).cuda())
+    print("rows", len((y > 0).nonzero()))
+    """
+    done, result = python(tmp_path, code, "--assume", "masks=false")
+    assert said(done, "rows") == "rows 0"
+    (note,) = result["notes"]
+    assert "selects nothing at program.py:4" in note
+    assert python(tmp_path, code)[1]["notes"] == []
+
+
 UNKNOWN = """
     import torch
     model = torch.nn.Linear(4096, 64).cuda()

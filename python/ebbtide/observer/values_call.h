@@ -19,6 +19,7 @@ struct Call : at::ObserverContext {
   std::vector<at::Tensor> mutated;  // on the device, in the order of the arguments
   std::optional<Computed> computed;
   std::optional<int64_t> size;  // what the kernel would read back: how many there are
+  bool size_is_known = false;   // though not all that it reads is
   int64_t launches_seen = 0;
   std::vector<at::Tensor> made_inside;  // of a transparent operator with kernels of its own
 };

@@ -1,4 +1,5 @@
 // Operators whose result has a size that depends on contents: nonzero, unique, masked_select, nms and their like.
+#include <ATen/ExpandUtils.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/count_nonzero.h>
 #include <ATen/ops/nonzero.h>
@@ -63,6 +64,22 @@ int64_t KnownSize(const Rule& rule, const Computed& computed) {
   return tensor.dim() > 0 ? tensor.size(rule.sizes == Sizes::kUniqueDim ? computed.arguments[1].toInt() : 0) : 1;
 }
 
+// A mask says how many are selected, whatever they are selected from, and numbers how many there are to count, whatever
+// they weigh.
+std::optional<int64_t> SizeByOneArgument(const Call& call, uint32_t& origin) {
+  const Sizes sizes = call.rule->sizes;
+  if (sizes != Sizes::kMaskedSelect && sizes != Sizes::kBincount) return std::nullopt;
+  const at::Tensor& deciding = call.arguments[sizes == Sizes::kMaskedSelect ? 1 : 0].toTensor();
+  const at::Tensor known = IsPlainOnHost(deciding) ? deciding : Read(deciding, origin);
+  if (!known.defined()) return std::nullopt;
+  if (known.numel() == 0) return 0;
+  if (sizes == Sizes::kBincount) return known.max().item<int64_t>();
+  // Each of its elements stands for all that it is broadcast to.
+  int64_t all = 1;
+  for (const int64_t size : at::infer_size(call.arguments[0].toTensor().sizes(), known.sizes())) all *= size;
+  return at::count_nonzero(known).item<int64_t>() * (all / known.numel());
+}
+
 }  // namespace
 
 void PrepareSize(Call& call) {
@@ -72,6 +89,11 @@ void PrepareSize(Call& call) {
   if (call.computed) {
     call.size = KnownSize(rule, *call.computed);
     call.origin = call.computed->origin;
+    return;
+  }
+  if (const std::optional<int64_t> size = SizeByOneArgument(call, call.origin)) {
+    call.size = size;
+    call.size_is_known = true;
     return;
   }
   call.size = AssumedSize(rule, call.arguments);
@@ -85,7 +107,7 @@ void NoteSize(const Call& call, const std::vector<at::Tensor>& results) {
   const std::string led_to = call.rule->sizes == Sizes::kEqual          ? std::string(*call.size ? "true" : "false")
                              : results.empty() || !results[0].defined() ? std::string()
                                                                         : "a size of " + ShapeOf(results[0].sizes());
-  if (call.computed)
+  if (call.computed || call.size_is_known)
     RecordOrigin(call.origin, Line(), call.rule->name, led_to);
   else
     Record(AssumptionOf(call.rule->sizes), Line(), call.rule->name + " of what skipped kernels would have made",

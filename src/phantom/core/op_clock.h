@@ -1,7 +1,8 @@
 // What kernels take on the virtual clock, by the models of src/device. With EBBTIDE_PHANTOM_TIMES=model:
 //
 //   products and convolutions  by the shapes that the library was called with
-//   kernels of an operator     as one, when it ends, by the tensors that an observer of the dispatcher tells
+//   kernels of an operator     as one, when it ends, by the tensors that an observer of the dispatcher tells; Triton's
+//                              kernels by those they are given
 //   all others                 by their number of threads, a guess that is counted
 //
 // Without it a kernel takes what EBBTIDE_PHANTOM_KERNEL_US says.

@@ -41,6 +41,16 @@ class Followed:
         for entry in found["assumptions"]:
             entry["line"] = frames.short_line(entry["line"])
             entry["what"] = " ".join(frames.short_line(word) for word in entry["what"].split(" "))
+        self.left_out = _nothing_selected(found["assumptions"])
         if found["left_out"]:
-            self.left_out = [f"{found['left_out']} more places where something was assumed are not listed"]
+            self.left_out.append(f"{found['left_out']} more places where something was assumed are not listed")
         return {"assumptions": found["assumptions"], "values_followed": True}
+
+
+def _nothing_selected(assumptions):
+    """What a program would do with a selection costs memory; one that is empty by an assumption hides it."""
+    lines = list(dict.fromkeys(entry["line"] for entry in assumptions if entry["led_to"].startswith("a size of [0")))
+    if not lines:
+        return []
+    more = f" and {len(lines) - 1} more" if len(lines) > 1 else ""
+    return [f"an assumption selects nothing at {lines[0]}{more}: what the program would do with a selection is not counted; --assume changes that"]
