@@ -114,7 +114,7 @@ def test_an_assumption_that_selects_nothing_is_noted(tmp_path):
     done, result = python(tmp_path, code, "--assume", "masks=false")
     assert said(done, "rows") == "rows 0"
     (note,) = result["notes"]
-    assert "selects nothing at program.py:4" in note
+    assert "selects nothing at train.py:4" in note
     assert python(tmp_path, code)[1]["notes"] == []
 
 
