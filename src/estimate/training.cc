@@ -55,6 +55,14 @@ std::vector<Lifetime> LifetimesOf(const TrainingGraph& graph, bool keeps_outputs
   return lifetimes;
 }
 
+// torch's SGD makes its momentum of the first gradients where it first uses it, behind the gradients with weight decay.
+// Other optimizers make all state before the first update begins.
+bool MakesStateAtUse(const TrainingGraph& graph) {
+  return std::ranges::all_of(graph.storages, [](const Storage& storage) {
+    return storage.kind != StorageKind::kOptimizerState || storage.name.starts_with("momentum_buffer.");
+  });
+}
+
 class Training {
  public:
   Training(const TrainingGraph& graph, const DeviceProfile& gpu, const TrainingOptions& options, Sink& sink)
@@ -64,6 +72,7 @@ class Training {
         sink_(sink),
         lifetimes_(LifetimesOf(graph, options.keeps_outputs)),
         releases_(graph, lifetimes_),
+        makes_state_at_use_(MakesStateAtUse(graph)),
         held_(graph.storages.size()),
         is_kept_(graph.storages.size()),
         is_plain_(graph.ops.size()),
@@ -123,13 +132,16 @@ class Training {
             options_.zero_grad == ZeroGrad::kBeforeBackward) {
           FreeGradients();
         }
-        if (phase == Phase::kUpdate && !AllocateKind(StorageKind::kOptimizerState)) return false;
+        if (phase == Phase::kUpdate && !makes_state_at_use_ && !AllocateKind(StorageKind::kOptimizerState)) {
+          return false;
+        }
       }
+      if (phase == Phase::kUpdate && makes_state_at_use_ && !MakeStateOf(op)) return false;
       if (!RunOp(id, op)) return false;
     }
     FreeReplaced();
     if (options_.zero_grad == ZeroGrad::kEnd) FreeGradients();
-    return true;
+    return AllocateKind(StorageKind::kOptimizerState);  // that of parameters which no update touches
   }
 
   bool RunOp(OpId id, const Op& op) {
@@ -281,6 +293,16 @@ class Training {
     return true;
   }
 
+  // The state that an op uses and that no update has made yet.
+  bool MakeStateOf(const Op& op) {
+    for (const TensorId input : op.inputs) {
+      const StorageId storage = graph_.tensor(input).storage;
+      if (graph_.storage(storage).kind != StorageKind::kOptimizerState || held_[storage.index()].valid()) continue;
+      if (!Make(storage, OpId())) return false;
+    }
+    return true;
+  }
+
   bool AllocateModel() {
     for (const StorageId storage : ModelOrder(graph_)) {
       if (!MakeAlone(storage, graph_.storage(storage).bytes, OpId())) return false;
@@ -382,6 +404,7 @@ class Training {
   Sink& sink_;
   const std::vector<Lifetime> lifetimes_;
   const Releases releases_;
+  const bool makes_state_at_use_;
   std::vector<RequestId> held_;               // by storage
   std::vector<bool> is_kept_;                 // by storage
   std::vector<bool> is_plain_;                // by op: known to take nothing but its results

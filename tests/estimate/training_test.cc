@@ -61,6 +61,31 @@ TEST(RunTraining, AdagradMakesItsStateBeforeTheFirstIteration) {
   EXPECT_EQ(std::ranges::count(words, "+200 m"), 1);
 }
 
+// An SGD with weight decay: g = w.grad + w; m = g, which is made only then; w -= m. A frozen layer's state is there too.
+TEST(RunTraining, SgdMakesItsMomentumBehindTheDecayedGradient) {
+  const auto words = [](const std::string& state) {
+    StepMaker step;
+    const TensorId w = step.Persistent(StorageKind::kParameter, "w", 100);
+    const TensorId m = step.Persistent(StorageKind::kOptimizerState, state + ".w", 200);
+    step.Persistent(StorageKind::kOptimizerState, state + ".frozen", 30);
+    const TensorId grad = step.CallOne("relu_backward", Phase::kBackward, {w}, 100);
+    step.MarkGradient(grad, "w.grad");
+    const TensorId decayed = step.CallOne("_foreach_add", Phase::kUpdate, {grad, w}, 50);
+    step.CallOne("_foreach_add_", Phase::kUpdate, {m, decayed}, 0);
+    Strings words = Words(step.graph, {.iterations = 2});
+    std::erase_if(words, [](const std::string& word) { return word.ends_with(" _foreach_add_"); });
+    return words;
+  };
+  EXPECT_THAT(words("momentum_buffer"),
+              ElementsAre("+100 w", "iteration", "+100 w.grad", "+50 _foreach_add", "+200 momentum_buffer.w",
+                          "-50 _foreach_add", "+30 momentum_buffer.frozen",  //
+                          "iteration", "-100 w.grad", "+100 w.grad", "+50 _foreach_add", "-50 _foreach_add"));
+  EXPECT_THAT(words("exp_avg"),
+              ElementsAre("+100 w", "iteration", "+100 w.grad", "+200 exp_avg.w", "+30 exp_avg.frozen",
+                          "+50 _foreach_add", "-50 _foreach_add",  //
+                          "iteration", "-100 w.grad", "+100 w.grad", "+50 _foreach_add", "-50 _foreach_add"));
+}
+
 TEST(RunTraining, WhatTheModelReturnsStaysUntilTheNextIsThere) {
   StepMaker step;
   const TensorId x = step.Persistent(StorageKind::kInput, "x", 10);
