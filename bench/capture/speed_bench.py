@@ -1,8 +1,9 @@
 """How long a capture takes, for the models that users bring most, beside torch's own tracer (make_fx over forward and
-backward, no update) in the same run. --all: every built-in model; --save FOLDER: keep the graphs."""
+backward, no update) in the same run. The exit code is 1 where one takes longer than the limit. --all: every built-in model; --save FOLDER: keep the graphs."""
 
 import argparse
 import os
+import sys
 import time
 import warnings
 
@@ -78,7 +79,8 @@ def main():
         )
         slowest = max(slowest, captured.seconds)
     print(f"slowest {slowest:.1f} s, limit {LIMIT:.0f} s: {'met' if slowest <= LIMIT else 'NOT MET'}")
+    return 0 if slowest <= LIMIT else 1
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
