@@ -109,9 +109,9 @@ def _timm(source):
               _positive(source, "batch_size"))
     peer = source.get("faketensor_fwdbwd_peak_MiB")
     row.peers = {"faketensor": float(peer) * MIB} if peer else {}
-    row.job = {"kind": "timm", "model": row.model, "optimizer": row.optimizer, "batch": row.batch}
+    row.job = {"kind": "timm", "model": row.model, "optimizer": "timm", "batch": row.batch}
     row.one_capture = True
-    row.flags = ["--framework", "pytorch-2.6"]
+    row.flags = ["--framework", "pytorch-2.6", "--zero-grad", "end", "--cudnn-benchmark"]  # as timm's own program has it
     return row
 
 

@@ -162,7 +162,12 @@ def of_layers(job):
 KINDS = {"xmem": of_xmem, "timm": of_timm, "layers": of_layers}
 
 
-def optimizer_of(name, parameters):
+def optimizer_of(name, model):
+    parameters = model.parameters()
+    if name == "timm":  # that of its program: SGD with momentum and weight decay, which vectors are spared
+        from timm.optim import create_optimizer_v2
+
+        return create_optimizer_v2(model, opt="sgd", lr=0.001, momentum=0.9, weight_decay=2e-5)
     if name == "momentum":
         return torch.optim.SGD(parameters, lr=0.001, momentum=0.9)
     if not hasattr(torch.optim, name):
@@ -173,7 +178,7 @@ def optimizer_of(name, parameters):
 def capture(job):
     model, loss_fn, batch = KINDS[job["kind"]](job)
     model.train()
-    optimizer = optimizer_of(job["optimizer"], model.parameters())
+    optimizer = optimizer_of(job["optimizer"], model)
     with Padded(job["batch"]) if isinstance(batch, dict) else contextlib.nullcontext():
         step = capture_step(model, loss_fn, optimizer, batch, CaptureOptions(device="cuda", keep_outputs=True))
     step.graph["name"] = job["model"]

@@ -86,6 +86,11 @@ class Meter : public Sink {
     Count(entry, -1);
   }
 
+  void EmptyCache() override {
+    allocator_->EmptyCache();
+    Tick();
+  }
+
   Estimate Finish() {
     Estimate result;
     const alloc::Usage& usage = allocator_->usage();

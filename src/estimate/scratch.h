@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
@@ -25,6 +26,16 @@ struct Scratch {
 
 // In the order in which the op takes them.
 std::vector<Scratch> ScratchOf(const TrainingGraph& graph, const Op& op, const DeviceProfile& gpu);
+
+// One convolution that cuDNN computes for an op: a forward pass, or one of backward's two.
+struct LibraryConvolution {
+  std::size_t after_results = 0;  // of the op, when it runs
+  std::string problem;            // equal where the convolutions are
+  Bytes most_workspace = 0;       // of all its engines
+};
+
+// In the order in which the op runs them; none where PyTorch's own kernels do.
+std::vector<LibraryConvolution> LibraryConvolutionsOf(const TrainingGraph& graph, const Op& op, const DeviceProfile& gpu);
 
 // What a matrix product takes for the time of the call, where the framework keeps no workspace between calls.
 Bytes BlasScratchOf(const TrainingGraph& graph, const Op& op, const DeviceProfile& gpu);

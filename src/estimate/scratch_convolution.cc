@@ -1,4 +1,8 @@
 // Convolutions: the workspace that cuDNN takes, and copies of tensors that do not lie as it reads them.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <optional>
 
 #include "device/workspace_rules.h"
@@ -79,7 +83,56 @@ Dims AllButChannels(std::size_t rank) {
   return axes;
 }
 
+LibraryConvolution Tried(const ConvolutionProblem& problem, std::size_t after_results, const DeviceProfile& gpu) {
+  LibraryConvolution out;
+  out.after_results = after_results;
+  out.problem = fmt::format("{} {} {} {} {} {} {} {} {} {} {} {}", static_cast<int>(problem.pass),
+                            static_cast<int>(problem.type), problem.is_channels_last, problem.batch, problem.in_channels,
+                            problem.out_channels, problem.groups, problem.input, problem.filter, problem.output,
+                            problem.stride, problem.dilation);
+  for (const ConvolutionEngine& engine : ConvolutionEngines(problem, gpu)) {
+    out.most_workspace = std::max(out.most_workspace, engine.workspace);
+  }
+  return out;
+}
+
+const Tensor* OutputGradient(const ScratchQuery& query) {
+  const Tensor* grad = query.Argument("grad_output");
+  return grad == nullptr ? query.Argument("grad") : grad;
+}
+
+// What the pass that makes the input's gradient is to cuDNN.
+ConvolutionPass DataPass(const ConvolutionProblem& problem) {
+  return problem.pass == ConvolutionPass::kDataGradient ? ConvolutionPass::kForward : ConvolutionPass::kDataGradient;
+}
+
 }  // namespace
+
+std::vector<LibraryConvolution> LibraryConvolutionsOf(const TrainingGraph& graph, const Op& op,
+                                                      const DeviceProfile& gpu) {
+  const ScratchQuery query{graph, op, gpu};
+  std::vector<LibraryConvolution> out;
+  if (op.kind == "convolution" && !op.outputs.empty()) {
+    const auto convolution = ConvolutionOf(query, &graph.tensor(op.outputs.front()));
+    if (convolution) out.push_back(Tried(convolution->problem, 1, gpu));
+  }
+  if (op.kind != "convolution_backward") return out;
+  const auto convolution = ConvolutionOf(query, OutputGradient(query));
+  if (!convolution) return out;
+  for (std::size_t i = 0; i < op.outputs.size(); ++i) {
+    const Dims& made = graph.tensor(op.outputs[i]).shape;
+    ConvolutionProblem problem = convolution->problem;
+    if (made == convolution->input.shape && i == 0) {
+      problem.pass = DataPass(problem);
+    } else if (made == convolution->weight.shape) {
+      problem.pass = ConvolutionPass::kFilterGradient;
+    } else {
+      continue;  // the bias's, a plain sum
+    }
+    out.push_back(Tried(problem, i + 1, gpu));
+  }
+  return out;
+}
 
 std::optional<ConvolutionProblem> ForwardConvolutionOf(const TrainingGraph& graph, const Op& op,
                                                        const DeviceProfile& gpu) {
@@ -100,8 +153,7 @@ void ConvolutionScratch(const ScratchQuery& query, ScratchList& scratch) {
 
 // The gradient of the input, if it is wanted, then that of the filter, then the bias's, a plain sum over the original.
 void ConvolutionBackwardScratch(const ScratchQuery& query, ScratchList& scratch) {
-  const Tensor* grad = query.Argument("grad_output");
-  if (grad == nullptr) grad = query.Argument("grad");
+  const Tensor* grad = OutputGradient(query);
   const Tensor* input = query.Argument("input");
   const Tensor* weight = query.Argument("weight");
   if (grad == nullptr || input == nullptr || weight == nullptr || grad->shape.size() < 2) return;
@@ -120,8 +172,7 @@ void ConvolutionBackwardScratch(const ScratchQuery& query, ScratchList& scratch)
     if (made.shape == input->shape && results == 1) {
       if (!convolution) continue;
       const ScratchList::Place copy = scratch.Take(results, CopyOf(*weight, channels_last));
-      const bool is_transposed = convolution->problem.pass == ConvolutionPass::kDataGradient;
-      pass(is_transposed ? ConvolutionPass::kForward : ConvolutionPass::kDataGradient, results);
+      pass(DataPass(convolution->problem), results);
       scratch.Release(copy, results);
     } else if (made.shape == weight->shape) {
       if (convolution) pass(ConvolutionPass::kFilterGradient, results);

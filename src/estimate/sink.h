@@ -46,6 +46,9 @@ class Sink {
   // harm. It has no number.
   enum class From : std::uint8_t { kAllocator, kDevice };  // of the framework, or past it
   virtual void Try(Bytes /*bytes*/, OpId /*op*/, From /*from*/) {}
+
+  // The framework gives back to the device what it has in no block that is in use.
+  virtual void EmptyCache() {}
 };
 
 }  // namespace ebbtide::estimate

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "device/workspace_rules.h"
@@ -148,15 +149,18 @@ class Training {
     if (is_plain_[id.index()]) return MakeResults(id, op);
     if (!TakeBlasWorkspace(id, op) || !TakeDropoutStates(id, op)) return false;
     const std::vector<Scratch>& scratch = ScratchTaken(id, op);
+    const std::vector<LibraryConvolution> tried = NewConvolutions(op);
     const auto order = ResultOrder(op);
-    if (scratch.empty() && !order) {
+    if (scratch.empty() && tried.empty() && !order) {
       is_plain_[id.index()] = true;
       return MakeResults(id, op);
     }
     auto next = scratch.begin();
+    auto next_tried = tried.begin();
     std::size_t results = 0;
     const auto take_scratch = [&](std::size_t up_to) {
       ReleaseScratch(results);
+      for (; next_tried != tried.end() && next_tried->after_results <= up_to; ++next_tried) TryEngines(*next_tried, id);
       for (; next != scratch.end() && next->after_results <= up_to; ++next) {
         if (!TakeScratch(*next, id)) return false;
         ReleaseScratch(results);
@@ -181,6 +185,19 @@ class Training {
     ReleaseScratch(Scratch::kWholeOp);
     EndOp(id);
     return true;
+  }
+
+  // The convolutions of the op that have not been met before, where engines are tried out.
+  std::vector<LibraryConvolution> NewConvolutions(const Op& op) {
+    if (!options_.cudnn_benchmark) return {};
+    std::vector<LibraryConvolution> found = LibraryConvolutionsOf(graph_, op, gpu_);
+    std::erase_if(found, [&](const LibraryConvolution& each) { return !tried_.insert(each.problem).second; });
+    return found;
+  }
+
+  void TryEngines(const LibraryConvolution& convolution, OpId op) {
+    if (convolution.most_workspace > 0) sink_.Try(convolution.most_workspace, op, Sink::From::kAllocator);
+    sink_.EmptyCache();
   }
 
   // The same in every iteration.
@@ -416,6 +433,7 @@ class Training {
   std::vector<HeldScratch> scratch_;                   // of the op that runs
   OpId returns_at_;                                    // with the model's results, where the graph names them
   std::vector<RequestId> replaced_;                    // the last iteration's, until then
+  std::unordered_set<std::string> tried_;              // convolutions whose engines were
   std::array<bool, 2> has_blas_workspace_{};
   bool has_dropout_states_ = false;
   std::size_t requests_ = 0;

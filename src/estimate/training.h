@@ -26,6 +26,9 @@ struct TrainingOptions {
   // lets go of it before backward.
   bool keeps_outputs = true;
   BlasWorkspacePolicy blas_workspace = BlasWorkspacePolicy::kPerCall;
+  // torch.backends.cudnn.benchmark: the first time that a convolution is met, all of cuDNN's engines for it are tried
+  // out, in memory for the one that needs most, and then PyTorch gives all memory that it only caches back to the device.
+  bool cudnn_benchmark = false;
 };
 
 // Tells `sink` what the training asks for by PyTorch's habits, until it has ended or the sink has run out of memory.

@@ -128,6 +128,7 @@ Result<alloc::AllocatorChoice> AllocatorOf(const TrainingRequest& request, const
   if (!request.cublas_workspace.empty()) {
     return Fail("--cublas-workspace: of no use with --framework {}", version.name);
   }
+  if (request.cudnn_benchmark) return Fail("--cudnn-benchmark: of no use with --framework {}", version.name);
   if (version.framework == Framework::kTensorflow) {
     const std::string pool = request.pool.empty() ? "growth" : request.pool;
     if (pool != "growth" && pool != "fixed") return Fail("--pool: expected growth or fixed, found {}", pool);
@@ -161,6 +162,7 @@ Result<Training> ParseTraining(const TrainingRequest& request, const ModelReques
   // What the first FSDP has reduced is its own until the next forward begins, whenever the loop lets go of it.
   if (model.layout.data == parallel::DataParallel::kFsdp1) options.training.zero_grad = ZeroGrad::kStart;
   EBB_ASSIGN_OR_RETURN(options.allocator, AllocatorOf(request, version));
+  options.training.cudnn_benchmark = request.cudnn_benchmark;
   options.training.blas_workspace = version.blas_workspace;
   if (!request.cublas_workspace.empty()) {
     EBB_ASSIGN_OR_RETURN(options.training.blas_workspace,

@@ -19,6 +19,7 @@ struct TrainingRequest {
   std::string alloc_conf = {};        // as in PYTORCH_ALLOC_CONF
   std::string pool = {};              // of MXNet and TensorFlow; empty: their default
   std::string cublas_workspace = {};  // empty: as the framework has it
+  bool cudnn_benchmark = false;       // the program sets torch.backends.cudnn.benchmark
 };
 
 struct Training {

@@ -28,7 +28,7 @@ class StepMaker {
   TensorId New(StorageKind kind, const std::string& name, Bytes bytes);
 };
 
-// A sink that writes down one word for each call: "+20 h", "-20 h", "+512 scratch" and "iteration".
+// A sink that writes down one word for each call: "+20 h", "-20 h", "+512 scratch", "iteration", "try" and "empty".
 class Recorder : public Sink {
  public:
   explicit Recorder(const TrainingGraph& graph) : graph_(graph) {}
@@ -36,6 +36,8 @@ class Recorder : public Sink {
   bool Allocate(const Request& request) override;
   void Free(RequestId id) override { words.push_back("-" + names_[id.index()]); }
   void BeginIteration(std::int64_t) override { words.push_back("iteration"); }
+  void Try(Bytes, OpId, From) override { words.push_back("try"); }
+  void EmptyCache() override { words.push_back("empty"); }
 
   std::vector<std::string> words;
   std::int64_t most = 1'000'000;  // requests that are granted

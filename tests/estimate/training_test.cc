@@ -120,6 +120,46 @@ TEST(RunTraining, AMatrixProductTakesItsWorkspaceBehindItsResult) {
               ElementsAre("iteration", "+10 x", "+20 mm", "-20 mm"));
 }
 
+// y = conv(x, w); z = conv(y, w), the same to cuDNN; dy, dw = backward of the second. Images of 2 x 32 x 16 x 16 float32,
+// 65536 B; filters of 32 x 32 x 3 x 3, 36864 B.
+TEST(RunTraining, EnginesAreTriedOutOnceForEachConvolution) {
+  StepMaker step;
+  const auto shaped = [&](TensorId id, Dims shape) {
+    Tensor& tensor = step.graph.tensors[id.index()];
+    tensor.dtype = DType::kFloat32;
+    tensor.stride = {shape[1] * shape[2] * shape[3], shape[2] * shape[3], shape[3], 1};
+    tensor.shape = std::move(shape);
+    return id;
+  };
+  const Dims image{2, 32, 16, 16}, filter{32, 32, 3, 3};
+  const TensorId x = shaped(step.Persistent(StorageKind::kInput, "x", 65536), image);
+  const TensorId w = shaped(step.Persistent(StorageKind::kParameter, "w", 36864), filter);
+  const TensorId y = shaped(step.CallOne("convolution", Phase::kForward, {x, w}, 65536), image);
+  step.graph.ops.back().arguments = {{"input", x}, {"weight", w}};
+  const TensorId z = shaped(step.CallOne("convolution", Phase::kForward, {y, w}, 65536), image);
+  step.graph.ops.back().arguments = {{"input", y}, {"weight", w}};
+  const auto made = step.Call("convolution_backward", Phase::kBackward, {z, y, w}, {65536, 36864});
+  shaped(made[0], image);
+  shaped(made[1], filter);
+  step.graph.ops.back().arguments = {{"grad_output", z}, {"input", y}, {"weight", w}};
+  const auto words = [&](bool benchmark) {
+    Strings words = Words(step.graph, {.iterations = 2, .cudnn_benchmark = benchmark});
+    std::erase_if(words, [](const std::string& word) { return word.ends_with(" scratch") || word == "try"; });
+    return words;
+  };
+  EXPECT_EQ(std::ranges::count(words(false), "empty"), 0);
+  EXPECT_THAT(words(true),
+              ElementsAre("+36864 w", "iteration", "+65536 x", "+65536 convolution", "empty",  // forward, the first
+                          "+65536 convolution",                                               // the second is known
+                          "+65536 convolution_backward", "empty",                             // the data's gradient
+                          "+36864 convolution_backward", "empty",                             // the filter's
+                          "-65536 convolution", "-65536 convolution", "-65536 convolution_backward",
+                          "-36864 convolution_backward",  //
+                          "iteration", "+65536 x", "-65536 x", "+65536 convolution", "+65536 convolution",
+                          "+65536 convolution_backward", "+36864 convolution_backward", "-65536 convolution",
+                          "-65536 convolution", "-65536 convolution_backward", "-36864 convolution_backward"));
+}
+
 TEST(RunTraining, DropoutMakesItsMaskFirst) {
   StepMaker step;
   const TensorId x = step.Persistent(StorageKind::kInput, "x", 40);

@@ -59,6 +59,7 @@ Json EstimateJson(const jobs::EstimateResult& prediction) {
   result["framework_version"] = prediction.framework;
   result["zero_grad"] = jobs::Name(prediction.options.training.zero_grad);
   result["iterations"] = prediction.options.training.iterations;
+  result["cudnn_benchmark"] = prediction.options.training.cudnn_benchmark;
   if (!prediction.layout.IsPlain()) {
     result["layout"] = parallel::Describe(prediction.layout);
     result["ranks"] = Json::array();
