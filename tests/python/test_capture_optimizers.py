@@ -1,5 +1,7 @@
 """Every described update against torch's own optimizer, bit by bit, over five steps with a changing learning rate."""
 
+import json
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -8,7 +10,7 @@ from support.replay import assert_trains_alike  # noqa: E402
 from torch import nn  # noqa: E402
 
 import ebbtide  # noqa: E402
-from ebbtide import CaptureError  # noqa: E402
+from ebbtide import CaptureError, native  # noqa: E402
 from ebbtide.capture.optimizers import describe  # noqa: E402
 
 SETTINGS = [
@@ -176,6 +178,30 @@ def test_other_optimizers_are_traced_for_their_memory(make, states):
     step.close()
 
 
+class Renewing(torch.optim.Optimizer):
+    """Its state is a new tensor after each step; one of them, a number that depends on values, no step reads."""
+
+    def __init__(self, parameters):
+        super().__init__(parameters, {"lr": 0.1})
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        for p in self.param_groups[0]["params"]:
+            if p.grad is not None:
+                state = self.state[p]
+                state["mean"] = 0.9 * state.get("mean", 0) + p.grad
+                state["norm"] = p.norm()
+                p.add_(state["mean"], alpha=-0.1)
+
+
+def test_state_that_each_step_makes_anew_is_counted_once():
+    model, batch = small_model()
+    captured = ebbtide.capture(model, nn.functional.cross_entropy, Renewing(model.parameters()), batch)
+    native.Graph(json.dumps(captured.graph), "step")  # passes the checks of every graph
+    held = sum(s["bytes"] for s in captured.graph["storages"] if s["kind"] == "optimizer_state")
+    assert held == sum(4 * p.numel() for n, p in model.named_parameters() if n != "unused")  # single numbers on the host are constants
+
+
 def test_what_a_traced_optimizer_reads_is_assumed_and_said():
     model, batch = small_model()
     captured = ebbtide.capture(model, nn.functional.cross_entropy, Lamb(model.parameters()), batch)
@@ -187,6 +213,24 @@ def test_an_optimizer_that_calls_the_model_is_refused():
     model, batch = small_model()
     with pytest.raises(CaptureError, match="LBFGS calls the model itself.*ebbtide dryrun"):
         ebbtide.capture(model, nn.functional.cross_entropy, torch.optim.LBFGS(model.parameters()), batch)
+
+
+class Curved(torch.optim.Optimizer):
+    """Of second order: it differentiates gradients."""
+
+    def __init__(self, parameters):
+        super().__init__(parameters, {"lr": 0.1})
+
+    def step(self, closure=None):
+        for p in self.param_groups[0]["params"]:
+            if p.grad is not None:
+                torch.autograd.grad(p.grad.sum(), p)
+
+
+def test_an_optimizer_of_second_order_is_refused_in_words_of_the_model():
+    model, batch = small_model()
+    with pytest.raises(CaptureError, match="Curved takes gradients of gradients.*ebbtide dryrun"):
+        ebbtide.capture(model, nn.functional.cross_entropy, Curved(model.parameters()), batch)
 
 
 def test_parameters_that_took_fewer_steps_have_numbers_of_their_own():

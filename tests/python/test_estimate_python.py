@@ -79,6 +79,29 @@ def test_losses_targets_optimizers_and_a_job_too_large():
     assert 0 < result.largest_batch < 60000
 
 
+class Signs(torch.optim.Optimizer):
+    """An optimizer as packages have them: with state and with an attribute of its own."""
+
+    def __init__(self, params, lr):
+        super().__init__(params, {"lr": lr})
+        self.share = 0.9
+
+    @torch.no_grad()
+    def step(self):
+        for parameter in self.param_groups[0]["params"]:
+            average = self.state[parameter].setdefault("average", torch.zeros_like(parameter))
+            average.lerp_(parameter.grad, 1 - self.share)
+            parameter.sub_(average.sign(), alpha=self.param_groups[0]["lr"])
+
+
+def test_an_optimizer_keeps_its_own_attributes_on_the_way():
+    model = Net()
+    result = ebbtide.estimate(model, torch.zeros(4, 3, 16, 16), Signs(model.parameters(), lr=0.1), gpu="rtx3060")
+    needs_phantom(result)
+    assert result.meta["optimizer"] == "signs"
+    assert result.breakdown["Optstate"] == sum(4 * p.numel() for p in model.parameters())
+
+
 def test_inference_and_mixed_precision_take_less(estimate):
     batch = torch.zeros(64, 3, 64, 64)
     whole, half, outputs = (ebbtide.estimate(Net(), batch, gpu="rtx3060", **how)

@@ -71,6 +71,9 @@ def write_job(parts, path):
                 storage = self._storages.setdefault(real._cdata, HollowStorage(real.nbytes()))
                 return _tensor, (storage, value.dtype, value.storage_offset(), tuple(value.shape), value.stride(),
                                  value.requires_grad, isinstance(value, torch.nn.Parameter))
+            if isinstance(value, torch.optim.Optimizer):
+                how, arguments, state, *rest = value.__reduce_ex__(5)
+                return (how, arguments, _attributes_of(value) | state, *rest)
             parent = getattr(super(), "reducer_override", None)
             return parent(value) if parent is not None else NotImplemented
 
@@ -81,6 +84,12 @@ def write_job(parts, path):
     with open(path, "wb") as file:  # first what is needed to find the classes
         pickle.dump(preparation, file)
         file.write(body.getvalue())
+
+
+def _attributes_of(optimizer):
+    """What an optimizer's class keeps in attributes of its own, which torch's pickling of optimizers leaves out."""
+    torchs = vars(torch.optim.SGD([torch.empty(0)], lr=0.1))
+    return {name: value for name, value in vars(optimizer).items() if name not in torchs and name != "step"}
 
 
 class HollowStorage:

@@ -1,6 +1,7 @@
 """Any optimizer that is written in torch's ops, by tracing its own step() on fakes.
 
-The step runs twice before it is recorded, so that state which the first steps make is there. Its numbers (learning rates, counts of steps)
+The step runs twice before it is recorded, so that state which the first steps make is there. State that each step makes anew is the old one, which is
+there before the step, beside a temporary, which takes its place. Its numbers (learning rates, counts of steps)
 are those of that moment and stand in the graph as constants: it tells the memory of an update, and is not for running.
 """
 
@@ -47,13 +48,9 @@ class TracedUpdate:
                 recorder.declare_constant(tensor, torch.tensor(warm.number(tensor), dtype=tensor.dtype))
             else:
                 declare_state(tensor, name, None, 0.0)
-        place, before = len(recorder.ops), len(recorder.tensors)
+        place = len(recorder.ops)
         known = _AssumingOne(recorder, self.assumed)
         self._run(copy, tracing.beside(recorder, known), known)
-        for name, tensor in self._tensors_of(copy, parameters):  # state that steps make anew each time
-            number = recorder.known(tensor)
-            if number is not None and number >= before:
-                recorder.storages[recorder.storage_number(tensor)] |= {"kind": "optimizer_state", "name": name}
         if any(fake.device.type != "cpu" for _, fake, _ in parameters.values()):
             _drop_host_ops(recorder, place)
 
@@ -82,6 +79,12 @@ class TracedUpdate:
                 raise CaptureError(
                     f"optimizer {type(copy).__name__} calls the model itself, as often as its losses ask for; expected one whose step() "
                     "needs no closure. `ebbtide dryrun` runs such a program as it is") from error
+            except RuntimeError as error:
+                if "does not require grad" not in str(error):
+                    raise
+                raise CaptureError(
+                    f"optimizer {type(copy).__name__} takes gradients of gradients, for which backward would have to keep its own graph "
+                    "(create_graph=True); expected one that reads .grad alone. `ebbtide dryrun` runs such a program as it is") from error
 
     def _tensors_of(self, copy, parameters):
         """(name, tensor) of all that the optimizer refers to beside parameters and gradients."""
@@ -141,7 +144,7 @@ class _AssumingOne(KnownValues):
         text = f"{_asking_line() or 'the optimizer'}: a number that depends on values was taken for 1"
         if text not in self._assumed:
             self._assumed.append(text)
-        return torch.ones((), dtype=fake.dtype, device="cpu").item() if fake.dtype != torch.bool else True
+        return True if fake.dtype == torch.bool else 1.0 if fake.dtype.is_floating_point else 1
 
 
 def _asking_line():
