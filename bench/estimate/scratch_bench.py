@@ -2,7 +2,7 @@
 
     build/python bench/estimate/scratch_bench.py [--gpu NAME] [--sizes small middle large] [--only PROGRAM] [--all] [--json]
 
-Over 250 small programs (bench/estimate/_scratch_cases.py) with their gradients and updates, at three sizes, with inputs as they lie and turned.
+Over 370 small programs (bench/estimate/_scratch_cases.py) with their gradients and updates, at three sizes, with inputs as they lie and turned.
 Each kind of op is one of: by rule, and equal everywhere; none needed, and none asked for; or measured when a program is captured, and named
 as not counted where it was not. The exit code is 1 where a rule differs, or fewer than 150 kinds were seen."""
 

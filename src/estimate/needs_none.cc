@@ -33,7 +33,6 @@ constexpr std::string_view kKinds[] = {
     "_prelu_kernel_backward",
     "_reshape_alias",
     "_scaled_dot_product_efficient_attention",
-    "_scaled_dot_product_flash_attention",
     "_to_copy",
     "_unsafe_view",
     "abs",

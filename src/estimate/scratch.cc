@@ -31,6 +31,7 @@ constexpr Row kRules[] = {
     {"_log_softmax", CopiesScratch},
     {"_log_softmax_backward_data", CopiesScratch},
     {"_scaled_dot_product_efficient_attention_backward", EfficientAttentionBackwardScratch, Layout::kDenseFirst},
+    {"_scaled_dot_product_flash_attention", FlashAttentionScratch},
     {"_scaled_dot_product_flash_attention_backward", FlashAttentionBackwardScratch, Layout::kDenseFirst},
     {"_softmax", CopiesScratch},
     {"_softmax_backward_data", SoftmaxBackwardScratch},

@@ -1,5 +1,6 @@
-// Backward of fused attention: sums in float32 that all blocks of keys add to, and products of rows.
+// Fused attention. Backward: sums in float32 that all blocks of keys add to, and products of rows.
 #include "estimate/scratch_rules.h"
+#include "graph/arguments.h"
 #include "graph/dtype.h"
 
 namespace ebbtide::estimate {
@@ -27,6 +28,12 @@ bool Find(const ScratchQuery& query, Attention& attention) {
 }
 
 }  // namespace
+
+// With dropout, the generator's seed and offset.
+void FlashAttentionScratch(const ScratchQuery& query, ScratchList& scratch) {
+  const double* dropout = ArgumentAs<double>(query.op, "dropout_p");
+  if (dropout != nullptr && *dropout > 0) scratch.Take(query.op.outputs.size(), 2 * sizeof(std::int64_t));
+}
 
 // Row sums, for a multiple of 128 queries; the gradient of the query, its heads widened to a multiple of 32; and keys
 // and values for each query head, where several share one.

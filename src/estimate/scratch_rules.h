@@ -84,6 +84,7 @@ void EmbeddingScratch(const ScratchQuery& query, ScratchList& scratch);
 void EmbeddingBackwardScratch(const ScratchQuery& query, ScratchList& scratch);
 
 // Fused attention (scratch_attention.cc).
+void FlashAttentionScratch(const ScratchQuery& query, ScratchList& scratch);
 void FlashAttentionBackwardScratch(const ScratchQuery& query, ScratchList& scratch);
 void EfficientAttentionBackwardScratch(const ScratchQuery& query, ScratchList& scratch);
 

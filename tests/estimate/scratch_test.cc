@@ -150,6 +150,14 @@ TEST(AttentionScratch, BackwardOfTheMemoryEfficientKernel) {
                                     Scratch{3, 131072, kWholeOp, kWholeOp}, Scratch{3, 8396800, kWholeOp, kWholeOp}));
 }
 
+TEST(AttentionScratch, DropoutInFlashAttentionHasASeedAndAnOffset) {
+  const auto with = [](double dropout) {
+    return OneOp("_scaled_dot_product_flash_attention").Makes({16, 12, 512, 64}).With("dropout_p", dropout).Ask();
+  };
+  EXPECT_THAT(with(0.1), ElementsAre(Scratch{1, 16, kWholeOp, kWholeOp}));
+  EXPECT_THAT(with(0), IsEmpty());
+}
+
 TEST(AttentionScratch, BackwardOfFlashAttention) {
   // [16, 12, 512, 64]: row sums 16 x 12 x 512 x 4 B, and the query's gradient in float32.
   const Dims shape{16, 12, 512, 64}, stride{393216, 32768, 64, 1};
