@@ -1,4 +1,4 @@
-// Writes the scripts of bash, zsh and fish. Behind the "--" of dryrun the shell's own completion goes on.
+// Writes the scripts of bash, zsh and fish. Behind the "--" of dryrun and run the program's own completion goes on.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -24,10 +24,22 @@ std::string Quoted(std::string_view text) {
 
 std::string Joined(const std::vector<std::string>& names) { return fmt::format("{}", fmt::join(names, " ")); }
 
+bool TakesListed(Values values) { return values == Values::kListed || values == Values::kListedOrFiles; }
+bool TakesFiles(Values values) { return values == Values::kFiles || values == Values::kListedOrFiles; }
+
 std::string NamesOf(const std::vector<VerbGrammar>& verbs) {
   std::vector<std::string> names;
   for (const VerbGrammar& verb : verbs) names.push_back(verb.name);
   return Joined(names);
+}
+
+// Those behind whose "--" stands a program.
+std::vector<std::string> Running(const std::vector<VerbGrammar>& verbs) {
+  std::vector<std::string> names;
+  for (const VerbGrammar& verb : verbs) {
+    if (RunsProgram(verb.name)) names.push_back(verb.name);
+  }
+  return names;
 }
 
 // --gpu and -o alike.
@@ -39,19 +51,15 @@ std::string BashVerb(const VerbGrammar& verb) {
   std::string flags, behind;
   for (const Flag& flag : verb.flags) {
     flags += (flags.empty() ? "" : " ") + flag.long_name;
-    if (flag.values == Values::kListed) {
-      behind += fmt::format("        {}) names={}; files=1 ;;\n", BashCase(flag), Quoted(Joined(flag.listed)));
-    } else if (flag.values == Values::kFiles) {
-      behind += fmt::format("        {}) files=1 ;;\n", BashCase(flag));
-    } else if (flag.values == Values::kText) {
-      behind += fmt::format("        {}) return ;;\n", BashCase(flag));
-    }
+    if (flag.values == Values::kNone) continue;
+    behind += fmt::format("        {}) names={}; files={} ;;\n", BashCase(flag), Quoted(Joined(flag.listed)),
+                          TakesFiles(flag.values) ? 1 : 0);
   }
   std::string names;
-  bool files = verb.name == "dryrun";
+  bool files = false;
   for (const Word& word : verb.words) {
     names += Joined(word.listed);
-    files = files || word.values == Values::kFiles || word.values == Values::kModels;
+    files = files || TakesFiles(word.values);
   }
   return fmt::format(
       "    {})\n      flags={}\n      case $previous in\n{}        *) names={}; files={} ;;\n      esac ;;\n",
@@ -72,7 +80,7 @@ std::string ZshAction(Values values, const std::vector<std::string>& listed) {
   switch (values) {
     case Values::kFiles: return "_files";
     case Values::kListed: return "(" + Joined(listed) + ")";
-    case Values::kModels: return fmt::format("_alternative 'models:model:({})' 'files:file:_files'", Joined(listed));
+    case Values::kListedOrFiles: return " _ebbtide_name_or_file " + Joined(listed);
     case Values::kText:
     case Values::kNone: break;
   }
@@ -80,7 +88,9 @@ std::string ZshAction(Values values, const std::vector<std::string>& listed) {
 }
 
 std::string ZshVerb(const VerbGrammar& verb) {
-  std::string out = fmt::format("        {})\n          _arguments -s", verb.name);
+  std::string out = fmt::format("        {})\n", verb.name);
+  if (RunsProgram(verb.name)) out += "          _ebbtide_program && return\n";
+  out += "          _arguments -s -S";
   for (const Flag& flag : verb.flags) {
     const std::string name =
         flag.short_name.empty() ? flag.long_name : fmt::format("{{{},{}}}", flag.short_name, flag.long_name);
@@ -94,19 +104,14 @@ std::string ZshVerb(const VerbGrammar& verb) {
     out += fmt::format(" \\\n            {}",
                        Quoted(fmt::format("*:{}:{}", ZshText(word.name), ZshAction(word.values, word.listed))));
   }
-  if (verb.name == "dryrun") out += " \\\n            '*:::program:_normal'";
   return out + " ;;\n";
 }
 
 std::string FishValues(Values values, const std::vector<std::string>& listed) {
-  switch (values) {
-    case Values::kListed: return " -x -a " + Quoted(Joined(listed));
-    case Values::kFiles: return " -r -F";
-    case Values::kText: return " -x";
-    case Values::kModels: return " -a " + Quoted(Joined(listed));
-    case Values::kNone: break;
-  }
-  return "";
+  if (values == Values::kNone) return "";
+  std::string out = TakesFiles(values) ? " -r -F" : " -x";
+  if (TakesListed(values)) out += " -a " + Quoted(Joined(listed));
+  return out;
 }
 
 }  // namespace
@@ -122,6 +127,20 @@ _ebbtide() {{
   if ((COMP_CWORD == 1)); then
     COMPREPLY=($(compgen -W '{} --help --version' -- "$current"))
     return
+  fi
+  local i
+  if [[ $verb == @({}) ]]; then
+    for ((i = 2; i < COMP_CWORD; ++i)); do
+      [[ ${{COMP_WORDS[i]}} == -- ]] || continue
+      # By what bash-completion knows of the program, where that is there.
+      if declare -F _command_offset >/dev/null; then
+        _command_offset $((i + 1))
+      else
+        compopt -o filenames 2>/dev/null
+        COMPREPLY=($(compgen -f $( ((i + 1 == COMP_CWORD)) && echo -c) -- "$current"))
+      fi
+      return
+    done
   fi
   case $verb in
 {}    *) return ;;
@@ -139,7 +158,7 @@ _ebbtide() {{
 }}
 complete -F _ebbtide ebbtide
 )",
-      NamesOf(verbs), cases);
+      NamesOf(verbs), fmt::join(Running(verbs), "|"), cases);
 }
 
 std::string ZshCompletion(const std::vector<VerbGrammar>& verbs) {
@@ -148,8 +167,17 @@ std::string ZshCompletion(const std::vector<VerbGrammar>& verbs) {
     described += fmt::format("    {}\n", Quoted(verb.name + ":" + ZshText(verb.description)));
     cases += ZshVerb(verb);
   }
-  return fmt::format(R"(#compdef ebbtide
+  return fmt::format(R"zsh(#compdef ebbtide
 # Completion of ebbtide for zsh: ebbtide completion zsh > a folder of $fpath, as _ebbtide
+_ebbtide_name_or_file() {{ _alternative "names:name:($*)" 'files:file:_files'; }}
+_ebbtide_program() {{
+  local at=${{words[(i)--]}}
+  (( at < CURRENT )) || return 1
+  shift $at words
+  (( CURRENT -= at ))
+  _normal
+  return 0
+}}
 _ebbtide() {{
   local -a verbs=(
 {}  )
@@ -164,22 +192,40 @@ _ebbtide() {{
   esac
 }}
 if [[ $funcstack[1] == _ebbtide ]]; then _ebbtide "$@"; else compdef _ebbtide ebbtide; fi
-)",
+)zsh",
                      described, cases);
 }
 
 std::string FishCompletion(const std::vector<VerbGrammar>& verbs) {
   std::string out =
       "# Completion of ebbtide for fish: ebbtide completion fish > ~/.config/fish/completions/ebbtide.fish\n"
-      "complete -c ebbtide -l help -d 'Print help'\n"
-      "complete -c ebbtide -n __fish_use_subcommand -l version -d 'Print the version'\n"
-      "complete -c ebbtide -n __fish_use_subcommand -f\n";
+      "function __ebbtide_first  # no verb yet\n"
+      "  test (count (commandline -opc)) -eq 1\n"
+      "end\n"
+      "function __ebbtide_behind  # in the program's own command line\n"
+      "  set -l words (commandline -opc)\n";
+  out += fmt::format("  set -q words[2]; and contains -- $words[2] {}; and contains -- -- $words\n",
+                     fmt::join(Running(verbs), " "));
+  out +=
+      "end\n"
+      "function __ebbtide_verb  # the verb is one of the arguments\n"
+      "  set -l words (commandline -opc)\n"
+      "  set -q words[2]; and contains -- $words[2] $argv; and not __ebbtide_behind\n"
+      "end\n"
+      "function __ebbtide_program\n"
+      "  set -l words (commandline -opc)\n"
+      "  set -l own $words[(math (contains -i -- -- $words) + 1)..-1]\n"
+      "  complete -C (string join ' ' -- (string escape -- $own) (commandline -ct))\n"
+      "end\n"
+      "complete -c ebbtide -f\n"
+      "complete -c ebbtide -n 'not __ebbtide_behind' -s h -l help -d 'Print help'\n"
+      "complete -c ebbtide -n __ebbtide_behind -a '(__ebbtide_program)'\n"
+      "complete -c ebbtide -n __ebbtide_first -l version -d 'Print the version'\n";
   for (const VerbGrammar& verb : verbs) {
-    out +=
-        fmt::format("complete -c ebbtide -n __fish_use_subcommand -a {} -d {}\n", verb.name, Quoted(verb.description));
+    out += fmt::format("complete -c ebbtide -n __ebbtide_first -a {} -d {}\n", verb.name, Quoted(verb.description));
   }
   for (const VerbGrammar& verb : verbs) {
-    const std::string begin = fmt::format("complete -c ebbtide -n '__fish_seen_subcommand_from {}'", verb.name);
+    const std::string begin = fmt::format("complete -c ebbtide -n '__ebbtide_verb {}'", verb.name);
     for (const Flag& flag : verb.flags) {
       out += begin;
       if (!flag.short_name.empty()) out += " -s " + flag.short_name.substr(1);
@@ -187,7 +233,8 @@ std::string FishCompletion(const std::vector<VerbGrammar>& verbs) {
       out += " -d " + Quoted(flag.description) + "\n";
     }
     for (const Word& word : verb.words) {
-      if (!word.listed.empty()) out += begin + " -a " + Quoted(Joined(word.listed)) + "\n";
+      if (TakesListed(word.values)) out += begin + " -a " + Quoted(Joined(word.listed)) + "\n";
+      if (TakesFiles(word.values)) out += begin + " -F\n";
     }
   }
   return out;

@@ -2,12 +2,16 @@
 #include "cli/grammar.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 
 #include "device/profile.h"
+#include "jobs/cache.h"
 #include "jobs/plan.h"
 #include "jobs/replay.h"
+#include "jobs/training.h"
 #include "model/model.h"
+#include "model/option_words.h"
 #include "model/update_rules.h"
 #include "report/text/scheduler.h"
 
@@ -40,29 +44,53 @@ Names Optimizers() {
   return names;
 }
 
-// By a flag's long name.
+template <class T, std::size_t N>
+Names NamesOf(const std::array<ebbtide::Word<T>, N>& words) {
+  Names names;
+  for (const auto& word : words) names.emplace_back(word.name);
+  return names;
+}
+
+// By a flag's long name; behind "VERB ", for that verb alone.
 const std::map<std::string, Names>& Listed() {
   static const auto* const listed = new std::map<std::string, Names>{
       {"allocator", Allocators()},
-      {"autocast", {"bf16", "fp16"}},
+      {"attention", NamesOf(model::kAttentionWords)},
+      {"autocast", NamesOf(model::kAutocastWords)},
       {"check", {"race"}},
+      {"clear", jobs::ClearableKinds()},
       {"cublas-workspace", {"none", "kept", "per-call"}},
       {"cuda", {"12", "13"}},
-      {"device", {"cpu", "cuda"}},
+      {"device", NamesOf(model::kDeviceWords)},
+      {"dtype", NamesOf(model::kDtypeWords)},
       {"emit", report::SchedulerNames()},
-      {"framework", {"pytorch", "pytorch-2.6", "mxnet", "tensorflow"}},
+      {"framework", jobs::FrameworkNames()},
       {"gpu", Gpus()},
+      {"kernels", NamesOf(model::kKernelWords)},
+      {"capture kernels", {"eager", "inductor"}},
+      {"loop", {"plain", "trainer"}},
+      {"loss", NamesOf(model::kLossWords)},
       {"optimizer", Optimizers()},
       {"policy", jobs::PolicyNames()},
       {"pool", {"naive", "round", "growth", "fixed"}},
+      {"quantize", NamesOf(model::kQuantizeWords)},
       {"zero-grad", {"start", "before-backward", "end"}},
   };
   return *listed;
 }
 
+// Null where nothing is listed.
+const Names* ListedBehind(const std::string& verb, const std::string& flag) {
+  for (const std::string& key : {verb + " " + flag, flag}) {
+    const auto found = Listed().find(key);
+    if (found != Listed().end()) return &found->second;
+  }
+  return nullptr;
+}
+
 bool IsPath(const std::string& value) { return value.find("FILE") != std::string::npos || value == "PLAN.json"; }
 
-Flag FlagOf(const CLI::Option& option) {
+Flag FlagOf(const std::string& verb, const CLI::Option& option) {
   Flag flag;
   if (!option.get_snames().empty()) flag.short_name = "-" + option.get_snames().front();
   if (!option.get_lnames().empty()) flag.long_name = "--" + option.get_lnames().front();
@@ -71,10 +99,10 @@ Flag FlagOf(const CLI::Option& option) {
   if (option.get_type_size() == 0) return flag;
   flag.value = option.get_type_name();
   flag.values = IsPath(flag.value) ? Values::kFiles : Values::kText;
-  const auto listed = Listed().find(option.get_lnames().empty() ? "" : option.get_lnames().front());
-  if (listed != Listed().end() && flag.value != "N" && flag.value != "PLACEMENT") {
-    flag.values = Values::kListed;
-    flag.listed = listed->second;
+  const Names* const listed = ListedBehind(verb, flag.long_name.empty() ? "" : flag.long_name.substr(2));
+  if (listed != nullptr && flag.value != "N" && flag.value != "PLACEMENT") {
+    flag.values = flag.values == Values::kFiles ? Values::kListedOrFiles : Values::kListed;
+    flag.listed = *listed;
   }
   return flag;
 }
@@ -83,9 +111,10 @@ Word WordOf(const CLI::Option& option) {
   Word word{.name = option.get_name(true, false), .description = option.get_description()};
   const auto holds = [&](const char* part) { return word.name.find(part) != std::string::npos; };
   if (holds("MODEL")) {
-    word.values = Values::kModels;
+    word.values = Values::kListedOrFiles;
     word.listed = Models();
-  } else if (holds(".json") || holds(".csv") || holds(".py") || word.name == "TRACE") {
+  } else if (holds(".json") || holds(".py") || word.name == "FILE" || word.name == "INSTANCE" ||
+             word.name == "TRACE") {
     word.values = Values::kFiles;
   } else if (word.name == "SHELL") {
     word.values = Values::kListed;
@@ -95,6 +124,8 @@ Word WordOf(const CLI::Option& option) {
 }
 
 }  // namespace
+
+bool RunsProgram(std::string_view verb) { return verb == "dryrun" || verb == "run"; }
 
 VerbGrammar GrammarOfVerb(const CLI::App& verb) {
   VerbGrammar grammar{
@@ -106,7 +137,7 @@ VerbGrammar GrammarOfVerb(const CLI::App& verb) {
     const std::size_t before = grammar.flags.size();
     for (const CLI::Option* option : verb.get_options()) {
       if (option->get_group() == group && option->nonpositional() && option != verb.get_help_ptr()) {
-        grammar.flags.push_back(FlagOf(*option));
+        grammar.flags.push_back(FlagOf(grammar.name, *option));
       }
     }
     if (grammar.flags.size() > before) grammar.groups.push_back(group);

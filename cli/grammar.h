@@ -3,17 +3,18 @@
 
 #include <CLI/CLI.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace ebbtide::cli {
 
 // What stands behind a flag, or in the place of a word.
 enum class Values {
-  kNone,    // nothing: a switch
-  kText,    // nothing that could be listed
-  kListed,  // one of `listed`, or at least often one of them
-  kFiles,   // a path
-  kModels,  // one of `listed`, or a path
+  kNone,           // nothing: a switch
+  kText,           // nothing that could be listed
+  kListed,         // one of `listed`, or at least often one of them
+  kFiles,          // a path
+  kListedOrFiles,  // one of `listed`, or a path
 };
 
 struct Flag {
@@ -39,6 +40,9 @@ struct VerbGrammar {
   std::vector<Flag> flags;          // in the order of their groups
   std::vector<std::string> groups;  // that have flags
 };
+
+// Whether the verb takes "--" and a program's own command line behind it.
+bool RunsProgram(std::string_view verb);
 
 // Verbs in the order in which --help lists them.
 std::vector<VerbGrammar> GrammarOf(const CLI::App& program);

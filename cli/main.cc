@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/nearest.h"
+#include "cli/grammar.h"
 #include "cli/help.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
@@ -97,7 +98,7 @@ void SetUp(CLI::App& program) {
 // The words behind "--" of a verb that runs a program: they are the program's, whatever they look like. `argc` becomes
 // the count of the words before.
 std::vector<std::string> CutCommand(int& argc, char** argv) {
-  if (argc < 2 || (std::string_view(argv[1]) != "dryrun" && std::string_view(argv[1]) != "run")) return {};
+  if (argc < 2 || !RunsProgram(argv[1])) return {};
   char** const end = argv + argc;
   char** const at = std::find_if(argv + 2, end, [](const char* word) { return std::string_view(word) == "--"; });
   if (at == end) return {};
@@ -183,7 +184,7 @@ int Main(int argc, char** argv) {
   }
   for (const std::string& word : program.remaining(true)) {
     if (word == "--") continue;
-    if ((verb->app->get_name() == "dryrun" || verb->app->get_name() == "run") && !word.starts_with('-'))
+    if (RunsProgram(verb->app->get_name()) && !word.starts_with('-'))
       return refuse(ExpectedBehindDashes(word, argc, argv));
     return refuse(Unexpected(word, *verb->app));
   }

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <system_error>
 
 #include "base/nearest.h"
@@ -26,9 +27,14 @@ constexpr std::array<Known, 5> kKnown = {{{"fused", "steps in Inductor's kernels
                                           {"torch", "the engine's library, compiled for a version of torch"}}};
 constexpr const char* kAll = "all";
 
-// Files and bytes below, without following links.
+// Adds files and bytes of the path, or below it, without following links.
 void Measure(const fs::path& folder, CachedKind& kind) {
   std::error_code error;
+  if (fs::is_regular_file(folder, error)) {
+    ++kind.files;
+    kind.bytes += static_cast<Bytes>(fs::file_size(folder, error));
+    return;
+  }
   fs::recursive_directory_iterator entry(folder, fs::directory_options::skip_permission_denied, error), end;
   for (; !error && entry != end; entry.increment(error)) {
     std::error_code ignored;
@@ -37,6 +43,15 @@ void Measure(const fs::path& folder, CachedKind& kind) {
     const std::uintmax_t size = entry->file_size(ignored);
     if (!ignored) kind.bytes += static_cast<Bytes>(size);
   }
+}
+
+// env-1 of env-1.lock and env-1.log where that folder is there: what was written beside a folder goes with it.
+std::string KindOf(const fs::directory_entry& entry) {
+  const std::string name = entry.path().filename().string();
+  std::error_code ignored;
+  if (entry.is_directory(ignored)) return name;
+  const fs::path owner = entry.path().parent_path() / entry.path().stem();
+  return fs::is_directory(owner, ignored) && !fs::is_symlink(owner, ignored) ? owner.filename().string() : name;
 }
 
 const Known* FindKnown(const std::string& name) {
@@ -58,23 +73,29 @@ std::string CacheFolder() {
   return home.empty() ? "" : home + "/.cache/ebbtide";
 }
 
+std::vector<std::string> ClearableKinds() {
+  std::vector<std::string> names = {kAll};
+  for (const Known& known : kKnown) names.push_back(known.name);
+  return names;
+}
+
 Result<CacheResult> Cache(const CacheRequest& request) {
   CacheResult result{.folder = CacheFolder(), .kinds = {}};
   if (result.folder.empty()) return Fail("no cache folder: expected EBBTIDE_CACHE, XDG_CACHE_HOME or HOME to be set");
   std::error_code error;
+  std::map<std::string, std::vector<fs::path>> paths;  // by kind
   for (fs::directory_iterator entry(result.folder, error), end; !error && entry != end; entry.increment(error)) {
     std::error_code ignored;
-    if (!entry->is_directory(ignored) || entry->is_symlink(ignored)) continue;
-    const std::string name = entry->path().filename().string();
+    if (!entry->is_symlink(ignored)) paths[KindOf(*entry)].push_back(entry->path());
+  }
+  for (const auto& [name, places] : paths) {
     const Known* known = FindKnown(name);
     CachedKind kind{.name = name, .what = known != nullptr ? known->what : "", .is_ours = known != nullptr};
-    Measure(entry->path(), kind);
+    for (const fs::path& place : places) Measure(place, kind);
     result.kinds.push_back(kind);
   }
-  std::ranges::sort(result.kinds, {}, &CachedKind::name);
 
-  std::vector<std::string> names = {kAll};
-  for (const Known& known : kKnown) names.push_back(known.name);
+  std::vector<std::string> names = ClearableKinds();
   for (const CachedKind& kind : result.kinds) {
     if (!kind.is_ours) names.push_back(kind.name);
   }
@@ -87,8 +108,10 @@ Result<CacheResult> Cache(const CacheRequest& request) {
     const bool asked = std::ranges::any_of(
         request.clear, [&](const std::string& name) { return name == kind.name || (name == kAll && kind.is_ours); });
     if (!asked) continue;
-    fs::remove_all(fs::path(result.folder) / kind.name, error);
-    if (error) return Fail("{}/{}: {}", result.folder, kind.name, error.message());
+    for (const fs::path& place : paths[kind.name]) {
+      fs::remove_all(place, error);
+      if (error) return Fail("{}: {}", place.string(), error.message());
+    }
     kind.is_cleared = true;
   }
   return result;

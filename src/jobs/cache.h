@@ -13,7 +13,7 @@ struct CacheRequest {
   std::vector<std::string> clear = {};  // kinds to remove, or "all" for every kind that is made anew by itself
 };
 
-// A folder of the cache.
+// A folder of the cache with the files beside it that bear its name, or another file there.
 struct CachedKind {
   std::string name;     // "plans"; of the checkouts' environments and the like: that of their folder
   std::string what;     // what it holds, for people; empty: not known
@@ -31,6 +31,9 @@ struct CacheResult {
 // EBBTIDE_CACHE; else ebbtide/ in XDG_CACHE_HOME where that is an absolute path, else in ~/.cache. As cache_folder of
 // python/ebbtide/files.py. Empty where the user has no home.
 std::string CacheFolder();
+
+// What `clear` may name on every machine.
+std::vector<std::string> ClearableKinds();
 
 // Fails where `clear` names what is not there to be cleared, and where a folder cannot be removed. That nothing is kept
 // yet is no error. Follows no links.

@@ -76,13 +76,11 @@ constexpr std::array<std::pair<const char*, BlasWorkspacePolicy>, 3> kBlasWorksp
 // "pytorch": the torch that is installed, or the nearest version that is known; the newest where none is.
 Result<Version> ParseVersion(const std::string& name, const std::string& torch) {
   if (name == "pytorch") return PytorchOf(std::clamp(MinorOf(torch).value_or(kNewest), kOldest, kNewest));
-  std::vector<std::string> names = {"pytorch"};
   for (const Version& version : AllVersions()) {
     if (name == version.name) return version;
-    names.push_back(version.name);
   }
   return Fail("--framework: expected pytorch, pytorch-2.{} to pytorch-2.{}, mxnet or tensorflow, found {}{}", kOldest,
-              kNewest, name, DidYouMean(name, names));
+              kNewest, name, DidYouMean(name, FrameworkNames()));
 }
 
 // The framework of a file of its own; null: any.
@@ -140,6 +138,12 @@ Result<alloc::AllocatorChoice> AllocatorOf(const TrainingRequest& request, const
 }
 
 }  // namespace
+
+std::vector<std::string> FrameworkNames() {
+  std::vector<std::string> names = {"pytorch"};
+  for (const Version& version : AllVersions()) names.push_back(version.name);
+  return names;
+}
 
 Result<Training> ParseTraining(const TrainingRequest& request, const ModelRequest& model) {
   EBB_RETURN_IF_ERROR(CheckNamed(model));

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "estimate/estimate.h"
 #include "jobs/model.h"
@@ -30,6 +31,9 @@ struct Training {
 
 // Fails where a name is not known, where two contradict each other, and where the framework is not that of the file.
 Result<Training> ParseTraining(const TrainingRequest& request, const ModelRequest& model);
+
+// What TrainingRequest::framework may be.
+std::vector<std::string> FrameworkNames();
 
 // "start", ...: the words of TrainingRequest::zero_grad.
 const char* Name(estimate::ZeroGrad place);

@@ -43,6 +43,15 @@ def test_all_clears_what_is_made_anew_and_no_environment(cache):
     assert "nothing is kept" in run(cache).stdout
 
 
+def test_files_beside_a_folder_are_shown_and_go_with_it(cache):
+    for name in ("env-1.lock", "env-1.log", "other.log"):
+        (cache / name).write_bytes(b"12")
+    kinds = {kind["name"]: (kind["files"], kind["bytes"]) for kind in json.loads(run(cache, "--json").stdout)["kinds"]}
+    assert kinds["env-1"] == (3, 7 + 2 + 2) and kinds["other.log"] == (1, 2)
+    assert run(cache, "--clear", "env-1", "--clear", "other.log").returncode == 0
+    assert sorted(path.name for path in cache.iterdir()) == ["plans", "torch"]
+
+
 def test_one_kind(cache):
     assert run(cache, "--clear", "plans", "-q").returncode == 0
     assert sorted(path.name for path in cache.iterdir()) == ["env-1", "torch"]

@@ -76,56 +76,6 @@ def test_help_is_a_verb():
     assert_refused(run("help", "plam"), "did you mean plan?")
 
 
-# ---- One text: help, manual pages, completion
-
-
-def verbs():
-    return re.findall(r"^  (\w+)  +\w", run("--help").stdout.partition("General:")[0], re.MULTILINE)
-
-
-def test_manual_pages_have_every_flag():
-    for verb in verbs():
-        page = run("help", "--man", verb).stdout
-        assert page.startswith(f".TH ebbtide\\-{verb} 1 ")
-        flags = set(re.findall(r"--[a-z][a-z-]+", run("help", verb).stdout.partition("\n\n")[2]))
-        assert flags <= set(re.findall(r"--[a-z][a-z-]+", page.replace("\\-", "-"))), verb
-    assert ".SH VERBS" in run("help", "--man").stdout
-
-
-def completions(line):
-    """What bash offers for the last word of a line."""
-    words = line.split(" ")
-    program = "\n".join([
-        run("completion", "bash").stdout, f"COMP_WORDS=({' '.join(repr(word) for word in words)})", f"COMP_CWORD={len(words) - 1}", "_ebbtide",
-        'printf "%s\\n" "${COMPREPLY[@]}"'])
-    done = subprocess.run(["bash", "--norc", "-c", program], capture_output=True, text=True)
-    assert done.stderr == ""
-    return done.stdout.split()
-
-
-def test_bash_completes_verbs_flags_and_names():
-    assert completions("ebbtide est") == ["estimate"]
-    assert completions("ebbtide estimate --batch") == ["--batch-size"]
-    assert completions("ebbtide estimate --gpu a100") == ["a100-40gb", "a100-80gb"]
-    assert completions("ebbtide plan resnet15") == ["resnet152"]
-    assert completions("ebbtide plan --policy hom") == ["home"]
-    assert "inspect" in completions("ebbtide help in")
-    assert completions("ebbtide completion z") == ["zsh"]
-
-
-@pytest.mark.parametrize("shell", ["zsh", "fish"])
-def test_other_shells_have_every_flag(shell):
-    script = run("completion", shell).stdout
-    for verb in verbs():
-        assert verb in script
-        for flag in set(re.findall(r"--[a-z][a-z-]+", run("help", verb).stdout.partition("\n\n")[2])):
-            assert flag in script or f"-l {flag[2:]}" in script, (verb, flag)
-    program = subprocess.run(["which", shell], capture_output=True, text=True).stdout.strip()
-    if program:
-        assert subprocess.run([program, "-n", "/dev/stdin"], input=script, capture_output=True, text=True).stderr == ""
-    assert_refused(run("completion", "tcsh"), "expected a SHELL, bash, zsh or fish; found tcsh")
-
-
 # ---- Columns
 
 

@@ -15,7 +15,7 @@ std::string CacheText(const jobs::CacheResult& cache, const Terminal& terminal) 
                {.title = "size", .align = Align::kRight},
                {.title = "what", .shrinks = true}});
   for (const jobs::CachedKind& kind : cache.kinds) {
-    const std::string what = kind.is_ours ? kind.what : "not made by the program: --clear by its name alone";
+    const std::string what = kind.is_ours ? kind.what : "of a checkout: --clear by its name alone";
     table.Add({kind.name, fmt::format("{}", kind.files), FormatBytes(kind.bytes), kind.is_cleared ? "removed" : what});
   }
   return text + "\n" + table.Render(terminal);
