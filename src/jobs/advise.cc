@@ -136,6 +136,7 @@ class Adviser {
       out.notes.emplace_back("several GPUs without a layout: taken to begin as DistributedDataParallel");
     }
     EBB_ASSIGN_OR_RETURN(const Cost before, CostOf(plain));
+    out.meta = meta_;
     out.plain.fits = Fits(before);
     out.plain.total = before.total;
     out.plain.safe = before.safe;
@@ -156,6 +157,7 @@ class Adviser {
     ++tried_;
     EBB_RETURN_IF_ERROR(context_.CheckStop());
     EBB_ASSIGN_OR_RETURN(const std::shared_ptr<const TrainingGraph> graph, LoadModel(request, context_));
+    if (meta_.empty()) meta_ = graph->meta;
     const estimate::Estimate estimate = estimate::EstimateTraining(*graph, options_);
     Cost cost{.total = estimate.total(), .safe = estimate::SafeTotal(estimate, *graph).bytes};
     cost.beside = estimate.context + estimate.context_margin + estimate.loaded_code;
@@ -292,6 +294,7 @@ class Adviser {
   const estimate::Options options_;
   double plain_time_ = 1;
   std::int64_t tried_ = 0;
+  std::map<std::string, std::string> meta_;  // of the first that was tried
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,7 @@ struct Proposal {
 
 struct AdviseResult {
   std::string model, gpu;
+  std::map<std::string, std::string> meta;  // of the step without measures, as TrainingGraph has it
   Bytes capacity = 0;
   Proposal plain;                   // without measures
   std::vector<Proposal> proposals;  // best first, those that train adapters in the model's stead last; where none fits,

@@ -208,6 +208,7 @@ Result<FitResult> FitOfLayout(const FitRequest& request, const JobContext& conte
   model.options.framework = training.framework;
   EBB_ASSIGN_OR_RETURN(search.model, AnyBatchModel::Open(model, context));
   FitResult out{.model = model.model,
+                .meta = {},
                 .batch = {},
                 .terms = {},
                 .safe_probability = estimate::SafetyRule().probability,
@@ -228,6 +229,8 @@ Result<FitResult> FitOfLayout(const FitRequest& request, const JobContext& conte
       search.asked.push_back(std::move(graph));
     }
   }
+  if (const auto step = search.model.At(1)) out.meta = step->meta;
+  out.meta.erase("batch_size");
   // GPUs are independent of each other, so the result does not depend on the number of threads. Several are searched at
   // a time; a single one's searches are on several threads.
   std::vector<Result<FitOnGpu>> fits(gpus.size());

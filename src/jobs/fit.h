@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -70,7 +71,8 @@ struct FitTerms {
 
 struct FitResult {
   std::string model;
-  std::optional<std::int64_t> batch;  // that was asked for
+  std::map<std::string, std::string> meta;  // of the step, as TrainingGraph has it, without its batch
+  std::optional<std::int64_t> batch;        // that was asked for
   std::optional<FitTerms> terms;      // where plans were asked for
   double safe_probability = 0;        // with which a safe batch is meant to fit
   std::vector<FitOnGpu> gpus;         // smallest memory first; with `layouts`, of each GPU the best of them

@@ -44,6 +44,14 @@ void Judge(About& about, bool good, const char* yes, const char* no) {
   about.says = good ? yes : no;
 }
 
+void JudgeAdvice(About& about, const Json& result) {
+  if (IsTrue(result, "fits_already")) return Judge(about, true, "fits as it is", "");
+  const bool helps = result.contains("proposals") && result["proposals"].is_array() && !result["proposals"].empty() &&
+                     result["proposals"].front().is_object() && IsTrue(result["proposals"].front(), "fits");
+  Judge(about, false, "", helps ? "does not fit as it is, but with the measures below" : "nothing that was tried makes it fit");
+  if (helps) about.verdict = Verdict::kWarning;
+}
+
 }  // namespace
 
 std::string DtypeText(const TrainingGraph& graph) {
@@ -96,6 +104,8 @@ About AboutResult(const Json& result) {
       about.verdict = Verdict::kWarning;
       about.says = "fits, but not safely";
     }
+  } else if (IsBool(result, "fits_already")) {
+    JudgeAdvice(about, result);
   } else if (IsBool(result, "feasible")) {
     Judge(about, IsTrue(result, "feasible"), "feasible", "infeasible");
   } else if (IsBool(result, "valid")) {

@@ -79,6 +79,12 @@ def test_help_is_a_verb():
 # ---- Columns
 
 
+def numbers_of(text):
+    """All but those beside a plot, which is as wide as there is room."""
+    text = re.sub(r"^.*[▁▂▃▄▅▆▇█╵].*$", "", text, flags=re.MULTILINE)
+    return set(re.findall(r"(?<![\w.…])\d[\d.,]*\d(?![\w…])|(?<![\w.…])\d(?![\w.…])", text)) | set(re.findall(r"\b\d+(?:×\d+)+\b", text))
+
+
 @pytest.mark.parametrize("columns", [40, 80])
 @pytest.mark.parametrize("words", [
     ("inspect", "resnet18"), ("estimate", "resnet50", "--batch-size", "256", "--gpu", "rtx3060"), ("fit", "resnet18", "--gpu", "rtx3060"), ("gpus",),
@@ -87,12 +93,30 @@ def test_no_number_is_cut(words, columns):
     """Each number of the wide table is in the narrow one, and no line is wider than the terminal."""
     wide, narrow = run(*words, COLUMNS="90"), run(*words, COLUMNS=str(columns))
     assert max(map(len, narrow.stdout.splitlines())) <= columns
-    number = re.compile(r"(?<![\w.…])\d[\d.,]*\d(?![\w…])|(?<![\w.…])\d(?![\w.…])")
-    shapes = re.compile(r"\b\d+(?:×\d+)+\b")
-    plot = re.compile(r"^.*[▁▂▃▄▅▆▇█╵].*$", re.MULTILINE)  # as wide as there is room
-    for pattern in (number, shapes):
-        there = set(pattern.findall(plot.sub("", narrow.stdout)))
-        assert set(pattern.findall(plot.sub("", wide.stdout))) <= there
+    assert numbers_of(wide.stdout) <= numbers_of(narrow.stdout)
+
+
+@pytest.fixture(scope="module")
+def long_names(tmp_path_factory):
+    """A captured step whose layers have names that no terminal is wide enough for."""
+    folder = tmp_path_factory.mktemp("long")
+    layer = "the_first_projection_of_the_encoder_tower_that_goes_on_and_on"
+    (folder / "train.py").write_text(SCRIPT.replace("model = helper(16)", f"model = nn.ModuleDict({{{layer!r}: helper(16)}})\n    "
+                                                    f"model.forward = lambda x: model[{layer!r}](x).relu()"))
+    words = ("capture", folder / "train.py:step", "-o", folder / "step.json")
+    said = {columns: run(*words, COLUMNS=str(columns)).stdout for columns in (40, 80)}
+    return folder / "step.json", said
+
+
+@pytest.mark.parametrize("columns", [40, 80])
+def test_long_names_are_shortened_and_numbers_are_not(long_names, columns):
+    step, said = long_names
+    assert "ops" in said[columns] and all(len(line) <= columns or " " not in line.strip() for line in said[columns].splitlines())
+    for verb in (("inspect",), ("estimate",), ("plan", "--budget", "90%")):
+        wide, narrow = run(verb[0], step, *verb[1:], COLUMNS="200"), run(verb[0], step, *verb[1:], COLUMNS=str(columns))
+        assert wide.returncode in (0, 1) and max(map(len, narrow.stdout.splitlines())) <= columns, verb
+        assert "…" in narrow.stdout or verb[0] != "inspect"
+        assert numbers_of(wide.stdout) <= numbers_of(narrow.stdout), verb
 
 
 # ---- Pages

@@ -6,7 +6,9 @@ Exit 0, or 2 with one line on standard error that names the file, the place in i
 import contextlib
 import json
 import os
+import shutil
 import sys
+import textwrap
 import warnings
 
 from ..arguments import shown_bytes
@@ -31,11 +33,16 @@ def main(arguments=None):
         print(json.dumps(_report(paths, steps, parts)))
     elif not options.quiet:
         for step, path in zip(steps, paths):
-            print(f"{path}: {step.summary()}, {step.seconds:.1f} s")
+            _say(f"{path}: {step.summary()}, {step.seconds:.1f} s")
             if step.fused:
-                print(f"fused by Inductor: {step.fused['captured_ops']} ops are {step.fused['ops']}, {step.fused['kernels']} of them its kernels; "
-                      f"{shown_bytes(step.fused['captured_made_bytes'])} of results are {shown_bytes(step.fused['made_bytes'])}")
+                _say(f"fused by Inductor: {step.fused['captured_ops']} ops are {step.fused['ops']}, {step.fused['kernels']} of them its kernels; "
+                     f"{shown_bytes(step.fused['captured_made_bytes'])} of results are {shown_bytes(step.fused['made_bytes'])}")
     return 0
+
+
+def _say(text):
+    """As wide as the terminal."""
+    print(textwrap.fill(text, shutil.get_terminal_size().columns, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False))
 
 
 def paths_of(output):

@@ -20,6 +20,7 @@ Json ProposalJson(const jobs::Proposal& proposal) {
 Json AdviseJson(const jobs::AdviseResult& result) {
   Json json = NewResult("advise");
   json["model"] = result.model;
+  json["meta"] = result.meta;
   json["gpu"] = result.gpu;
   json["capacity_bytes"] = result.capacity;
   json["fits_already"] = result.fits_already();

@@ -46,6 +46,7 @@ Json GpusJson(const jobs::FitResult& fit, const std::vector<jobs::FitOnGpu>& gpu
 Json FitJson(const jobs::FitResult& fit) {
   Json result = NewResult("fit");
   result["model"] = fit.model;
+  result["meta"] = fit.meta;
   result["batch_size"] = nullptr;
   if (fit.batch) result["batch_size"] = *fit.batch;
   result["smallest_gpu"] = nullptr;

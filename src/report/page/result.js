@@ -65,7 +65,7 @@ const values = (name, object) => {
 };
 // A list of numbers over time.
 const curve = (name, list) => {
-  const width = 1000, height = 220, left = 90, bottom = 8, most = Math.max(...list, 1), isBytes = /bytes|over_time/.test(name);
+  const width = Math.min(1000, Math.max(330, byId("parts").clientWidth - 34)), height = 220, left = 74, bottom = 8, most = Math.max(...list, 1), isBytes = /bytes|over_time/.test(name);
   const space = Object.assign(element("div"), { innerHTML: "<svg></svg>" }).firstChild.namespaceURI;
   const shape = (tag, attributes, words) => {
     const node = document.createElementNS(space, tag);
@@ -109,6 +109,7 @@ if (data.command === "fit" && data.gpus.length > 0) byId("parts").append(batches
 const texts = {};
 for (const [name, value] of Object.entries(data)) {
   if (kept.includes(name)) continue;
+  if (/_ns$/.test(name) && value === 0) continue;  // not timed
   if (isNumber(value) || typeof value === "boolean") {
     byId("figures").append(figure(words(name), show(name, value)));
   } else if (isCurve(name, value)) {

@@ -11,7 +11,7 @@ const things = (number, one) => `${count(number)} ${one}${number === 1 ? "" : "s
 const drawPlan = () => {
   const canvas = byId("chart"), tooltip = byId("tooltip"), cursor = byId("cursor"), selection = byId("selection");
   const CLASSES = ["forward", "backward", "update", "again"];
-  const TRACKS = ["compute", "to host", "to device", "collectives"];
+  const TRACKS = ["compute", "to host", "to device", "collectives"].slice(0, data.tracks.length);
   const MARGIN = { left: 84, right: 14, top: 24, bottom: 26, tracks: 10 + 38 * data.tracks.length };
   const TRACK = { height: 28, step: 38 };
   const memory = data.memory, at = memory.at, stalls = data.stalls, whole = Math.max(1, data.time_ns);

@@ -23,7 +23,7 @@ constexpr std::size_t kAssumptionsShown = 8;
 
 std::string Figure(std::string_view label, std::string_view text, const Terminal& terminal) {
   std::string out;
-  for (const std::string& line : Wrap(Printable(text), terminal.width - kLabel)) {
+  for (const std::string& line : WrapNames(Printable(text), terminal.width - kLabel, terminal.unicode)) {
     out += PadRight(out.empty() ? label : "", kLabel) + line + "\n";
   }
   return out;

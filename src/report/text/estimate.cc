@@ -26,7 +26,7 @@ double Share(Bytes part, Bytes whole) { return 100.0 * static_cast<double>(part)
 
 std::string Figure(std::string_view label, std::string_view text, const Terminal& terminal) {
   std::string out;
-  for (const std::string& line : Wrap(text, terminal.width - kLabel)) {
+  for (const std::string& line : WrapNames(text, terminal.width - kLabel, terminal.unicode)) {
     out += PadRight(out.empty() ? label : "", kLabel) + line + "\n";
   }
   return out;

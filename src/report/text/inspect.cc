@@ -30,7 +30,7 @@ std::string Heading(std::string_view text, const Terminal& terminal) {
 // A label and its text, broken at spaces where the terminal ends.
 std::string Figure(std::string_view label, std::string_view text, const Terminal& terminal) {
   std::string out;
-  for (const std::string& line : Wrap(text, terminal.width - kLabel)) {
+  for (const std::string& line : WrapNames(text, terminal.width - kLabel, terminal.unicode)) {
     out += PadRight(out.empty() ? label : "", kLabel) + line + "\n";
   }
   return out;

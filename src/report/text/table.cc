@@ -95,7 +95,7 @@ std::string Table::Render(const Terminal& terminal, int indent) const {
 std::string Table::RenderParagraphs(const Terminal& terminal, int indent) const {
   std::string out;
   const auto add = [&](const std::string& text, int by) {
-    for (const std::string& line : Wrap(text, terminal.width - by)) {
+    for (const std::string& line : WrapNames(text, terminal.width - by, terminal.unicode)) {
       out += std::string(static_cast<std::size_t>(by), ' ') + line + '\n';
     }
   };

@@ -143,6 +143,17 @@ std::vector<std::string> Wrap(std::string_view text, int columns) {
   return lines;
 }
 
+std::vector<std::string> WrapNames(std::string_view text, int columns, bool unicode) {
+  std::string shortened;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find(' ', begin), text.size());
+    shortened += Shorten(text.substr(begin, end - begin), columns, unicode);
+    if (end < text.size()) shortened += ' ';
+    begin = end + 1;
+  }
+  return Wrap(shortened, columns);
+}
+
 namespace {
 
 // The line in parts of at most `columns`, broken at spaces; escape sequences take no column.

@@ -26,6 +26,9 @@ std::string PadRight(std::string_view text, int columns);
 // Lines of at most `columns`, broken at spaces; a longer word has a line of its own. At least one line.
 std::vector<std::string> Wrap(std::string_view text, int columns);
 
+// The same for text with names in it: a word that is wider than a line is shortened.
+std::vector<std::string> WrapNames(std::string_view text, int columns, bool unicode);
+
 // The text with every line that is wider than `columns` broken at spaces, and continued below its second column where
 // it has one ("label  text"). A word that is wider by itself stays whole. Escape sequences of colours take no room.
 std::string FitLines(std::string_view text, int columns);
