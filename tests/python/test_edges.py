@@ -116,7 +116,7 @@ def test_long_names_are_shortened_and_numbers_are_not(long_names, columns):
         wide, narrow = run(verb[0], step, *verb[1:], COLUMNS="200"), run(verb[0], step, *verb[1:], COLUMNS=str(columns))
         assert wide.returncode in (0, 1) and max(map(len, narrow.stdout.splitlines())) <= columns, verb
         assert "…" in narrow.stdout or verb[0] != "inspect"
-        assert numbers_of(wide.stdout) <= numbers_of(narrow.stdout), verb
+        assert numbers_of(wide.stdout.replace(str(step), "")) <= numbers_of(narrow.stdout), verb  # the path is a name
 
 
 # ---- Pages
