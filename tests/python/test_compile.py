@@ -234,8 +234,34 @@ def test_a_second_call_before_backward_needs_a_share():
         assert (mine.grad is None and other.grad is None) or same_bits(mine.grad, other.grad)
 
 
+class Fan(torch.nn.Module):
+    """Makes all that is wide before it makes any of it small."""
+
+    def __init__(self):
+        super().__init__()
+        self.parts = torch.nn.ModuleList(torch.nn.Linear(16, 4096) for _ in range(8))
+
+    def forward(self, x):
+        wide = [part(x) for part in self.parts]
+        return sum(part.mean(1) for part in wide)
+
+
+def test_ops_in_another_order():
+    model, x = Fan(), torch.randn(64, 16)
+    expected, reordered = model(x).detach(), {}
+    for reorder in (False, True):
+        torch._dynamo.reset()
+        with torch.no_grad():
+            assert same_bits(compiled(model, budget="6MiB", reorder=reorder)(x), expected)
+        reordered[reorder] = last_of().planned.said["reordered"]
+    assert reordered == {False: False, True: True}
+
+
 def test_mistakes_are_told():
     model, x = TwoHeads(), torch.randn(4, 8)
+    with pytest.raises(Exception, match="reorder 1: expected True or False"):
+        compiled(model, reorder=1)(x)
+    torch._dynamo.reset()
     with pytest.raises(Exception, match="option 'buget': expected one of budget"):
         compiled(model, buget="1MiB")(x)
     torch._dynamo.reset()

@@ -110,8 +110,8 @@ class Prepared:
         progress.report("planning")
         graph = self.measured.graph if self.measured else sized(self.joint.graph, device)
         trains = self.joint.pattern is not None
-        asked = PlanOptions(budget=job.share(trains, device), policy=job.policy, link=job.link or ASSUMED_LINKS[device[:4]],
-                            alignment=ALIGNMENTS[device[:4]])
+        asked = PlanOptions(budget=job.share(trains, device), policy=job.policy, reorder=job.reorder,
+                            link=job.link or ASSUMED_LINKS[device[:4]], alignment=ALIGNMENTS[device[:4]])
         self.unplanned = None  # why it has no plan, of a part of a model whose other parts may be what takes memory
         self.called = self.allowed = False
         try:

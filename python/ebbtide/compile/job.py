@@ -12,7 +12,7 @@ from ..step.prepared import make_engine, make_pool
 from ..step.step import NO_LIMIT
 
 MOST_PLANS = 8  # of different shapes, kept at a time
-_OPTIONS = {"budget": None, "policy": "home", "link": None, "measure": True, "pieces": 1, "kernels": "eager"}
+_OPTIONS = {"budget": None, "policy": "home", "reorder": False, "link": None, "measure": True, "pieces": 1, "kernels": "eager"}
 
 
 class Job:
@@ -28,6 +28,9 @@ class Job:
         self.policy, self.measure, self.most = chosen["policy"], chosen["measure"], chosen["pieces"]
         if isinstance(self.most, bool) or not isinstance(self.most, int) or self.most < 1:
             raise ValueError(f"pieces {self.most!r}: expected a number from 1 on")
+        self.reorder = chosen["reorder"]
+        if not isinstance(self.reorder, bool):
+            raise ValueError(f"reorder {self.reorder!r}: expected True or False")
         self.kernels = chosen["kernels"]
         check_kernels(self.kernels)
         self.link = bandwidth(chosen["link"])
