@@ -1,246 +1,152 @@
 // Goes back through the first runs with the set of storages that must be there. Where the set takes too much memory,
-// one of it is made at this moment, from the others, so that it need not have been there before.
+// some of it is made at this moment.
 #include "plan/decide/backward.h"
 
 #include <algorithm>
-#include <array>
-#include <cmath>
 
-#include "plan/search/position.h"
+#include "plan/decide/making.h"
 
 namespace ebbtide::plan {
 namespace {
 
-constexpr std::size_t kMostBehind = 400;    // units that run to make one storage again
-constexpr std::size_t kMostRunsPerOp = 48;  // on average; beyond it the schedule is of no use to anybody
-constexpr double kStale = 1.25;             // a price that has risen more than this is compared with the others again
-// The share of the budget that is kept free where that can be had: without room nothing can be made again, and with
-// much of it more is made again than has to be.
-constexpr std::array kFree = {0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7};
-constexpr double kDearest = 3;  // what is so many times dearer than the cheapest waits
-constexpr double kLuck = 0.3;   // what chance does to the prices, in all tries but the first
-constexpr int kHalvings = 7;    // of what is between two budgets
+// Without room nothing can be made again, and with much of it free more is made again than has to be. So room is kept
+// free only ahead of where there was none: a share of the budget, for a share of the step, more of both each time.
+constexpr double kMoreFree = 0.1, kMostFree = 0.75;
+constexpr std::size_t kFirstWidth = 32;  // parts of the step
+constexpr int kMostReturns = 40;
+constexpr double kTogether = 0.5, kLuck = 0.3;  // Making::How, in every second try and in all but the first two
+constexpr int kMostTries = 64;                  // for one budget
+constexpr std::int64_t kShareOfMore = 4;        // of the work goes into tries beyond those that were asked for
+constexpr std::int64_t kStoragesPerWork = 64;
+constexpr int kHalvings = 7;  // of what is between two budgets
 
-class Backward {
+class Backward : private Making {
  public:
-  Backward(const Problem& problem, const Units& units, Bytes budget, std::int64_t& work)
-      : problem_(problem),
-        workload_(*problem.workload),
-        units_(units),
-        room_(budget),
-        work_(work),
-        held_(workload_.storages(), false),
-        locked_(workload_.storages(), false),
-        seen_(units.units.size(), 0),
-        added_(workload_.storages(), 0) {
-    for (const StorageId s : workload_.storage_ids()) {
-      if (workload_.IsState(s)) room_ -= workload_.bytes[s];
-    }
-  }
+  using Making::How;
 
-  std::optional<std::vector<RunAgain>> Run(double free, double luck, std::uint64_t seed) {
-    Random random(seed);
-    runs_.clear();
-    used_ = again_ = 0;
-    std::ranges::fill(held_, false);
-    for (const StorageId s : workload_.storage_ids()) {
-      if (workload_.outlives[s]) Hold(s);
-    }
-    for (stage_ = workload_.time.end_id(); stage_ > OpId(0);) {
-      const OpId op(stage_.index() - 1);
-      const auto needs = workload_.needs[op], births = workload_.births[op];
-      Bytes more = workload_.workspace[op];
-      for (const auto list : {needs, births}) {
-        for (const StorageId s : list) {
-          if (!workload_.IsState(s) && !held_[s]) more += workload_.bytes[s];
-          locked_[s] = true;
-        }
-      }
-      const Bytes wanted = std::min(room_ - more, static_cast<Bytes>((1 - free) * static_cast<double>(room_)));
-      Shrink(wanted, luck, random);
-      for (const auto list : {needs, births}) {
-        for (const StorageId s : list) locked_[s] = false;
-      }
-      if (used_ + more > room_ || runs_.size() > kMostRunsPerOp * workload_.ops() || work_ <= 0 || IsLate(problem_))
-        return std::nullopt;
-      for (const StorageId s : births) Release(s);
-      for (const StorageId s : needs) Hold(s);
-      stage_ = op;
-    }
-    std::ranges::reverse(runs_);
-    return runs_;
+  Backward(const Problem& problem, const Units& units, Bytes budget) : Making(problem, units, budget) {}
+
+  // Takes off `work` what it used, and gives up where there is none left.
+  std::optional<std::vector<RunAgain>> Run(const How& how, std::int64_t& work) {
+    work_ = work;
+    std::optional<std::vector<RunAgain>> out = Run(how);
+    work = work_;
+    return out;
   }
 
   // Of the last Run.
   Nanos again() const { return again_; }
 
  private:
-  struct Making {
-    Bytes peak = 0;  // of all that is held meanwhile
-    Nanos time = 0;
-    bool is_possible = false;
+  // What was so at a stage, to go on from it in another way.
+  struct Passed {
+    OpId stage;
+    IdVector<StorageId, Level> level;
+    Bytes used;
+    Nanos again;
+    std::size_t runs;
   };
-  struct Offer {
-    double price;  // of a byte
-    UnitId unit;
-  };
 
-  void Hold(StorageId s) {
-    if (workload_.IsState(s) || held_[s]) return;
-    held_[s] = true;
-    used_ += workload_.bytes[s];
-  }
-  void Release(StorageId s) {
-    if (!held_[s]) return;
-    held_[s] = false;
-    used_ -= workload_.bytes[s];
-  }
-
-  OpId LastPart(const Unit& unit) const {
-    return std::prev(std::ranges::lower_bound(unit.parts, stage_, {}, &Unit::Part::op))->op;
-  }
-
-  // What it takes to make what the unit returns and is held, from all else that is held. `order_` has the runs then,
-  // the last one first. Gives up where it takes longer than `most_time`.
-  Making Make(UnitId first, double most_time) {
-    ++count_;
-    Making out;
-    order_.clear();
-    heap_.clear();
-    Bytes now = used_;
-    const auto open = [&](UnitId unit) {
-      seen_[unit] = count_;
-      heap_.emplace_back(LastPart(units_.units[unit]).index(), unit.index());
-      std::ranges::push_heap(heap_);
-    };
-    open(first);
-    while (!heap_.empty()) {
-      std::ranges::pop_heap(heap_);
-      const UnitId id(heap_.back().second);
-      heap_.pop_back();
-      const Unit& unit = units_.units[id];
-      --work_;
-      if (order_.size() >= kMostBehind) return out;
-      order_.push_back(id);
-      const auto part = std::prev(std::ranges::lower_bound(unit.parts, stage_, {}, &Unit::Part::op));
-      out.time += part->time;
-      if (static_cast<double>(out.time) > most_time) return out;
-      Bytes beside = part->scratch, gone = 0;
-      for (const StorageId s : unit.returns) {
-        const bool is_there = id == first ? held_[s] != 0 : added_[s] == count_;
-        (is_there ? gone : beside) += workload_.bytes[s];
-      }
-      for (const Unit::Need& need : unit.needs) {
-        if (need.since >= stage_) break;
-        const StorageId s = need.storage;
-        const UnitId maker = units_.of[s];
-        if ((held_[s] && maker != first) || added_[s] == count_) continue;
-        if (!maker.valid() || seen_[maker] == count_ || !MayRun(maker)) {
-          // Of a unit that is open already it is one more; one that is behind us would have to run twice.
-          const auto is_it = [&](const auto& entry) { return entry.second == maker.index(); };
-          if (!maker.valid() || std::ranges::none_of(heap_, is_it)) return out;
-        } else {
-          open(maker);
-        }
-        added_[s] = count_;
-        now += workload_.bytes[s];
-      }
-      out.peak = std::max(out.peak, now + beside);
-      if (out.peak > room_) return out;
-      now -= gone;
+  std::optional<std::vector<RunAgain>> Run(const How& how) {
+    how_ = how;
+    random_ = Random(how.seed);
+    runs_.clear();
+    used_ = again_ = 0;
+    std::ranges::fill(level_, 0);
+    for (const StorageId s : workload_.storage_ids()) {
+      if (workload_.outlives[s] && !workload_.IsState(s)) Hold(s, 1);
     }
-    out.is_possible = true;
+    const std::size_t ops = workload_.ops(), first_width = ops / kFirstWidth + 1;
+    std::vector<double> free(ops + 1, 0);
+    std::vector<Passed> passed;
+    std::size_t lowest = ops + 1, width = first_width;
+    double share = kMoreFree;
+    int returns = 0;
+    for (stage_ = workload_.time.end_id(); stage_ > OpId(0);) {
+      if (passed.empty() || passed.back().stage.index() >= stage_.index() + first_width / 2 + 1)
+        passed.push_back({stage_, level_, used_, again_, runs_.size()});
+      if (IsLate(problem_)) return std::nullopt;
+      if (GoBack(free[stage_.index()])) continue;
+      if (IsTooMuch() || ++returns > kMostReturns) return std::nullopt;
+      // Once more from a later stage on.
+      const std::size_t failed = stage_.index();
+      if (failed < lowest) {
+        lowest = failed, width = first_width, share = kMoreFree;
+      } else {
+        width = std::min(2 * width, ops), share = std::min(share + kMoreFree, kMostFree);
+      }
+      for (std::size_t k = failed; k <= std::min(failed + width, ops); ++k) free[k] = std::max(free[k], share);
+      while (passed.size() > 1 && passed.back().stage.index() < failed + width) passed.pop_back();
+      const Passed& from = passed.back();
+      stage_ = from.stage, level_ = from.level, used_ = from.used, again_ = from.again;
+      runs_.resize(from.runs);
+    }
+    std::ranges::reverse(runs_);
+    return runs_;
+  }
+
+  // By one first run; false: there is no room for it.
+  bool GoBack(double free) {
+    const OpId op(stage_.index() - 1);
+    const auto needs = workload_.needs[op], births = workload_.births[op];
+    Bytes more = workload_.workspace[op];
+    for (const auto list : {needs, births}) {
+      for (const StorageId s : list) {
+        if (!workload_.IsState(s) && level_[s] == 0) more += workload_.bytes[s];
+      }
+    }
+    const Bytes wanted = std::min(room_ - more, static_cast<Bytes>((1 - free) * static_cast<double>(room_)));
+    if (used_ > wanted) {
+      for (const auto list : {needs, births}) SetLocked(list, true);
+      Shrink(wanted, HeldUnits(), 1, [this](StorageId s) { return static_cast<double>(Idle(s)); });
+      for (const auto list : {needs, births}) SetLocked(list, false);
+    }
+    if (used_ + more > room_) return false;
+    for (const StorageId s : births) Release(s);
+    for (const StorageId s : needs) {
+      if (!workload_.IsState(s) && level_[s] == 0) Hold(s, 1);
+    }
+    stage_ = op;
+    return true;
+  }
+
+  // Stages since its last use before this one.
+  std::size_t Idle(StorageId s) const {
+    const auto uses = workload_.uses[s];
+    const auto next = std::ranges::lower_bound(uses, stage_);
+    return stage_.index() - (next == uses.begin() ? 0 : std::prev(next)->index());
+  }
+  std::vector<UnitId> HeldUnits() {
+    work_ -= static_cast<std::int64_t>(workload_.storages()) / kStoragesPerWork;
+    std::vector<UnitId> out;
+    for (const StorageId s : workload_.storage_ids()) {
+      if (level_[s] == 0 || !units_.of[s].valid() || !MayRun(units_.of[s])) continue;
+      out.push_back(units_.of[s]);
+    }
+    std::ranges::sort(out);
+    const auto same = std::ranges::unique(out);
+    out.erase(same.begin(), same.end());
     return out;
   }
-
-  bool MayRun(UnitId id) const {
-    const Unit& unit = units_.units[id];
-    return unit.maker() < stage_ && stage_ <= unit.last_stage;
-  }
-
-  // The price of each byte that the unit would free, by the stages for which it would; infinite: it cannot, or the
-  // price is above `most`.
-  double PriceOf(UnitId id, double most) {
-    Bytes bytes = 0;
-    std::size_t since = 0;
-    for (const StorageId s : units_.units[id].returns) {
-      if (!held_[s]) continue;
-      if (locked_[s]) return HUGE_VAL;
-      bytes += workload_.bytes[s];
-      const auto uses = workload_.uses[s];
-      const auto next = std::ranges::lower_bound(uses, stage_);
-      since = std::max(since, next == uses.begin() ? 0 : std::prev(next)->index());
-    }
-    if (bytes == 0) return HUGE_VAL;
-    const double freed = static_cast<double>(bytes) * std::sqrt(static_cast<double>(stage_.index() - since));
-    const Making making = Make(id, most * freed);
-    making_time_ = making.time;
-    return making.is_possible ? static_cast<double>(making.time + 1) / freed : HUGE_VAL;
-  }
-
-  // Behind PriceOf.
-  void MakeHere(UnitId id) {
-    again_ += making_time_;
-    for (const UnitId unit : order_) runs_.push_back({stage_, unit});
-    for (const StorageId s : units_.units[id].returns) Release(s);
-  }
-
-  // Makes here what is cheapest to make, until no more than `wanted` is held or nothing can be made.
-  void Shrink(Bytes wanted, double luck, Random& random) {
-    while (used_ > wanted && work_ > 0 && runs_.size() <= kMostRunsPerOp * workload_.ops()) {
-      std::vector<Offer> offers;
-      double most = HUGE_VAL;  // only what is not much dearer than the cheapest is of interest now
-      for (const StorageId s : workload_.storage_ids()) {
-        if (!held_[s] || !units_.of[s].valid() || !MayRun(units_.of[s])) continue;
-        const UnitId unit = units_.of[s];
-        const double price = PriceOf(unit, most);
-        if (price == HUGE_VAL) continue;
-        most = std::min(most, kDearest * price);
-        offers.push_back({price * std::exp(luck * (2 * random.Uniform() - 1)), unit});
-      }
-      if (offers.empty()) return;
-      std::ranges::sort(offers, {}, [](const Offer& offer) { return std::pair(offer.price, offer.unit.index()); });
-      for (std::size_t i = 0; i < offers.size() && used_ > wanted; ++i) {
-        // Nothing was made since the first offer's price was found; the others may be dearer by now.
-        const double price = PriceOf(offers[i].unit, HUGE_VAL);
-        if (price == HUGE_VAL) continue;
-        if (i > 0 && (price > most || price * std::exp(-luck) > kStale * offers[i].price)) break;
-        MakeHere(offers[i].unit);
-      }
-    }
-  }
-
-  const Problem& problem_;
-  const sim::Workload& workload_;
-  const Units& units_;
-  Bytes room_, used_ = 0;
-  Nanos again_ = 0, making_time_ = 0;
-  std::int64_t& work_;
-  OpId stage_{0};
-  IdVector<StorageId, std::uint8_t> held_, locked_;
-  IdVector<UnitId, std::uint32_t> seen_;
-  IdVector<StorageId, std::uint32_t> added_;
-  std::uint32_t count_ = 0;
-  std::vector<std::pair<std::size_t, std::size_t>> heap_;  // units by their last parts
-  std::vector<UnitId> order_;
-  std::vector<RunAgain> runs_;
 };
 
 }  // namespace
 
 std::optional<std::vector<RunAgain>> BackwardRuns(const Problem& problem, const Units& units, Bytes budget, int tries,
                                                   std::int64_t& work) {
-  Backward backward(problem, units, budget, work);
+  Backward backward(problem, units, budget);
+  const std::int64_t enough = work - work / kShareOfMore;
   std::optional<std::vector<RunAgain>> best;
   Nanos time = 0;
-  for (int i = 0; i < tries; ++i) {
-    for (const double free : kFree) {
-      if (work <= 0) return best;
-      std::optional<std::vector<RunAgain>> runs = backward.Run(free, i == 0 ? 0 : kLuck, static_cast<std::uint64_t>(i));
-      if (!runs) continue;
-      if (!best || backward.again() < time) best = std::move(runs), time = backward.again();
-      break;  // with more room free, more is made again
-    }
+  // Where a try takes little, more of them are made.
+  for (int i = 0; work > 0 && (i < tries || (i < kMostTries && best && work > enough)); ++i) {
+    std::int64_t share = i < tries ? work / std::min(tries - i, 2) : work;
+    work -= share;
+    std::optional<std::vector<RunAgain>> runs = backward.Run(
+        {.together = i % 2 == 0 ? 0 : kTogether, .luck = i < 2 ? 0 : kLuck, .seed = static_cast<std::uint64_t>(i)},
+        share);
+    work += share;
+    if (runs && (!best || backward.again() < time)) best = std::move(runs), time = backward.again();
   }
   return best;
 }
@@ -252,7 +158,7 @@ std::optional<std::vector<RunAgain>> LowestBackwardRuns(const Problem& problem, 
   for (int i = 0; i < kHalvings && high - low > high / 200 && !IsLate(problem); ++i) {
     const Bytes middle = low + (high - low) / 2;
     std::int64_t work = kBackwardWork / 2;
-    if (std::optional<std::vector<RunAgain>> runs = BackwardRuns(problem, units, middle, 1, work)) {
+    if (std::optional<std::vector<RunAgain>> runs = BackwardRuns(problem, units, middle, 2, work)) {
       best = std::move(runs);
       high = middle;
     } else {
