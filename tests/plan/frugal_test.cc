@@ -81,6 +81,27 @@ TEST(BackwardRuns, KeepTheirBudget) {
   EXPECT_GT(found, 60);
 }
 
+// The sum has to go for the large one and be made again, and so has one of the two that it is made from, on the way.
+TEST(BackwardRuns, MakeAgainWhatIsOnTheWayToOthers) {
+  HandGraph step;
+  const TensorId input = step.Present(1, StorageKind::kInput);
+  const TensorId first = step.Make("op", {input}, 40, {}), second = step.Make("op", {first}, 50, {});
+  const TensorId third = step.Make("op", {second}, 40, {}), sum = step.Make("op", {first, third}, 10, {});
+  const TensorId large = step.Make("op", {input}, 95, {}), small = step.Make("op", {large}, 1, {});
+  step.graph.outputs.push_back(step.Make("op", {sum, small}, 1, {}));
+  const sim::Workload workload = sim::MakeWorkload(step.graph, std::vector<Nanos>(7, 1), {.alignment = 1});
+  const Problem problem = WithoutCopies(workload, 101);
+  const Units units = FindUnits(problem);
+  std::int64_t work = kBackwardWork;
+  const auto runs = BackwardRuns(problem, units, 101, 1, work);
+  ASSERT_TRUE(runs);
+  Retention retention(problem, units);
+  retention.Load(*runs);
+  EXPECT_LE(retention.peak(), 101);
+  // The first once for the sum, and all four again, the first of them twice.
+  EXPECT_EQ(retention.again(), 1 + 5);
+}
+
 TEST(FrugalRuns, KeepTheirBudget) {
   int found = 0;
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
