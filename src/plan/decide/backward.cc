@@ -157,8 +157,8 @@ std::optional<std::vector<RunAgain>> LowestBackwardRuns(const Problem& problem, 
   Bytes low = floor - 1, high = known;
   for (int i = 0; i < kHalvings && high - low > high / 200 && !IsLate(problem); ++i) {
     const Bytes middle = low + (high - low) / 2;
-    std::int64_t work = kBackwardWork / 2;
-    if (std::optional<std::vector<RunAgain>> runs = BackwardRuns(problem, units, middle, 2, work)) {
+    std::int64_t work = kBackwardWork;
+    if (std::optional<std::vector<RunAgain>> runs = BackwardRuns(problem, units, middle, 1, work)) {
       best = std::move(runs);
       high = middle;
     } else {

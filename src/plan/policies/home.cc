@@ -22,6 +22,7 @@ std::int64_t DefaultEvaluations(const Problem& problem) {
 
 constexpr std::int64_t kShareWithCopies = 48, kMoreWhereItPays = 4;
 constexpr int kTriesBackward = 3;
+constexpr std::int64_t kMoreWhereWanted = 4;  // work on decisions from the end to the beginning
 
 // The fastest of what was found.
 class Best {
@@ -50,8 +51,9 @@ bool IsShort(const Problem& problem) {
 // Decisions to begin with. `is_wanted`: nothing else is within the budget.
 std::optional<sim::Schedule> WithoutCopies(const Problem& problem, bool is_wanted) {
   const Units units = FindUnits(problem);
-  std::int64_t work = kBackwardWork, sets = kFrugalWork;
+  std::int64_t work = kBackwardWork, more = kMoreWhereWanted * kBackwardWork, sets = kFrugalWork;
   std::optional<std::vector<RunAgain>> runs = BackwardRuns(problem, units, problem.limits.budget, kTriesBackward, work);
+  if (!runs && is_wanted) runs = BackwardRuns(problem, units, problem.limits.budget, 1, more);
   if (!runs && is_wanted) runs = FrugalRuns(problem, units, problem.limits.budget, sets);
   if (!runs) return std::nullopt;
   Retention retention(problem, units);
