@@ -111,6 +111,8 @@ def changes_of(row, release):
         words.append("plain-loss")
     if row["date"] < "2025-03-20" and row["other"] != "nn.RMSNorm":
         words.append("own-norms")
+    if row["date"] < "2025-04" and number(row, "tp") > 1 and row["compile"] in ("0", ""):
+        words.append("recorded-streams")
     return words
 
 

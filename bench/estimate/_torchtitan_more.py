@@ -4,6 +4,7 @@
 import os
 
 import torch
+import torch.distributed._functional_collectives as functional
 from torch.distributed.fsdp import FullyShardedDataParallel, MixedPrecision, ShardingStrategy
 from torchtitan.components.loss import cross_entropy_loss
 from torchtitan.models import llama3
@@ -103,7 +104,29 @@ def chunked_loss():
     loss_is(lambda scores, labels: sum(map(cross_entropy_loss, scores.chunk(CHUNKS, 1), labels.chunk(CHUNKS, 1))) / CHUNKS)
 
 
+def recorded_streams():
+    """torch up to March 2025: its NCCL recorded its stream on what collectives that do not block read and wrote, those of tensor parallel among them, so that
+    the allocator gave their memory to others only when the GPU had come that far (pytorch's pull request 150398 ended it). In code that is not compiled."""
+    streams = {}
+
+    def recording(collective):
+        def recorded(tensor, *given, **options):
+            result = collective(tensor, *given, **options)
+            stream = streams.setdefault(torch.cuda.current_device(), torch.cuda.Stream())
+            stream.wait_stream(torch.cuda.current_stream())
+            for used in (tensor, getattr(result, "elem", result)):
+                if used.is_cuda:
+                    used.record_stream(stream)
+            return result
+
+        return recorded
+
+    for name in ("all_reduce", "all_gather_single", "reduce_scatter_single", "all_to_all_single"):
+        setattr(functional, name, recording(getattr(functional, name)))
+
+
 CHANGES = {"llama2-7b": llama2_7b, "fsdp1": fsdp1, "kept-scores": kept_scores, "chunked-loss": chunked_loss,
+           "recorded-streams": recorded_streams,
            "plain-loss": lambda: loss_is(cross_entropy_loss)}  # where blocks alone are compiled
 register_model_converter(OwnNorms, "own_norms")
 for word, change in CHANGES.items():

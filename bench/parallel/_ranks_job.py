@@ -1,6 +1,7 @@
 """Trainings for bench/parallel/ranks_bench.py: a function for each model, for captures, and as a program one rank under torchrun.
 
-    torchrun --nproc-per-node N _ranks_job.py MODEL ddp|fsdp|fsdp=1|tp|cp|pp|pp+fsdp|tp+cp FOLDER: three iterations; every rank writes its peaks to FOLDER.
+    torchrun --nproc-per-node N _ranks_job.py MODEL ddp|fsdp|fsdp=1|tp|cp|pp|pp+fsdp|tp+cp FOLDER [BATCHES no_sync|each]: three iterations, of several BATCHES
+    each where that is said, whose gradients wait for the last or are reduced each; every rank writes its peaks to FOLDER.
 Of two axes the first has two ranks, but for tp+cp, where the sequence has.
 Modules of decoders are named as those of transformers."""
 
@@ -104,6 +105,53 @@ class Images(nn.Module):
         return self.head(x.mean((2, 3)))
 
 
+class Adapted(nn.Module):
+    """A frozen matrix with an adapter, as peft names and runs them."""
+
+    def __init__(self, matrix, rank=16):
+        super().__init__()
+        self.base_layer = matrix.requires_grad_(False)
+        self.lora_dropout = nn.ModuleDict({"default": nn.Dropout(0.05)})
+        self.lora_A = nn.ModuleDict({"default": nn.Linear(matrix.in_features, rank, bias=False)})
+        self.lora_B = nn.ModuleDict({"default": nn.Linear(rank, matrix.out_features, bias=False)})
+
+    def forward(self, x):
+        result = self.base_layer(x)
+        return result + self.lora_B["default"](self.lora_A["default"](self.lora_dropout["default"](x))) * 2.0
+
+
+def adapted():
+    model = Decoder().requires_grad_(False)
+    for layer in model.layers:
+        for name in ("q_proj", "v_proj", "o_proj"):
+            setattr(layer.self_attn, name, Adapted(getattr(layer.self_attn, name)))
+    return model
+
+
+class Scores(nn.Module):
+    """A model of transformers that is given one tensor, as often as it asks for it, and returns scores."""
+
+    def __init__(self, kind, config, *inputs):
+        super().__init__()
+        import transformers
+
+        config = transformers.AutoConfig.for_model(config.pop("model_type"), **config)
+        config.use_cache = False
+        self.model, self.inputs = getattr(transformers, kind).from_config(config), inputs
+
+    def forward(self, x):
+        return self.model(**{name: x for name in self.inputs}).logits
+
+
+LLAMA = {"model_type": "llama", "num_hidden_layers": 6, "hidden_size": 1024, "intermediate_size": 2816, "num_attention_heads": 16,
+         "num_key_value_heads": 4, "vocab_size": WORDS, "max_position_embeddings": 512}
+LANGUAGE = "AutoModelForCausalLM"
+MIXTRAL = {**LLAMA, "model_type": "mixtral", "num_hidden_layers": 3, "num_local_experts": 4, "num_experts_per_tok": 2, "intermediate_size": 1408}
+GPT2 = {"model_type": "gpt2", "n_layer": 6, "n_embd": 1024, "n_head": 16, "vocab_size": WORDS, "n_positions": 512}
+T5 = {"model_type": "t5", "num_layers": 4, "d_model": 768, "d_kv": 64, "d_ff": 2048, "num_heads": 12, "vocab_size": WORDS, "decoder_start_token_id": 0}
+VIT = {"model_type": "vit", "num_hidden_layers": 8, "hidden_size": 768, "intermediate_size": 3072, "num_attention_heads": 12, "num_labels": 1000}
+
+
 def half_frozen():
     """What lies before the fifth layer is not trained."""
     model = Decoder()
@@ -116,12 +164,18 @@ AdamW = torch.optim.AdamW
 Momentum = functools.partial(torch.optim.SGD, lr=0.1, momentum=0.9)
 # By name: the model and its optimizer.
 MODELS = {"network": (Network, AdamW), "wide": (lambda: Network(2048, 4), Momentum), "decoder": (Decoder, AdamW),
-          "checkpointed": (lambda: Decoder(checkpoints=True), AdamW), "frozen": (half_frozen, AdamW), "images": (Images, AdamW)}
+          "checkpointed": (lambda: Decoder(checkpoints=True), AdamW), "frozen": (half_frozen, AdamW), "images": (Images, AdamW),
+          "lora": (adapted, AdamW), "llama": (lambda: Scores(LANGUAGE, dict(LLAMA), "input_ids"), AdamW),
+          "gpt2": (lambda: Scores(LANGUAGE, dict(GPT2), "input_ids"), AdamW), "mixtral": (lambda: Scores(LANGUAGE, dict(MIXTRAL), "input_ids"), AdamW),
+          "t5": (lambda: Scores("AutoModelForSeq2SeqLM", dict(T5), "input_ids", "decoder_input_ids"), Momentum),
+          "vit": (lambda: Scores("AutoModelForImageClassification", dict(VIT), "pixel_values"), AdamW)}
 
 
 def batch_of(model, device=None, times=1, longer=1):
     if model == "images":
         return torch.zeros(8 * times, 3, 64, 64, device=device), torch.zeros(8 * times, dtype=torch.long, device=device)
+    if model == "vit":
+        return torch.zeros(8 * times, 3, 224, 224, device=device), torch.zeros(8 * times, dtype=torch.long, device=device)
     tokens = torch.zeros(BATCH * times, LENGTH * longer, dtype=torch.long, device=device)
     return tokens, tokens
 
@@ -136,7 +190,19 @@ def step_of(name):
     return model, loss, optimizer([p for p in model.parameters() if p.requires_grad]), batch_of(name)
 
 
-network, wide, decoder, checkpointed, frozen, images = (functools.partial(step_of, name) for name in MODELS)
+network, wide, decoder, checkpointed, frozen, images, lora, llama, gpt2, mixtral, t5, vit = (functools.partial(step_of, name) for name in MODELS)
+
+
+def whole_module():
+    """A style of parallelize_module: every rank has all of it."""
+    from torch.distributed.tensor import distribute_module
+    from torch.distributed.tensor.parallel.style import ParallelStyle
+
+    class Whole(ParallelStyle):
+        def _apply(self, module, device_mesh):
+            return distribute_module(module, device_mesh)
+
+    return Whole()
 
 
 def tensor_parallel(model, mesh=None):
@@ -152,9 +218,17 @@ def tensor_parallel(model, mesh=None):
         "embed_tokens": RowwiseParallel(input_layouts=Replicate(), output_layouts=Shard(1)), "norm": SequenceParallel(),
         "lm_head": ColwiseParallel(input_layouts=Shard(1), output_layouts=Shard(-1), use_local_output=False)})
     for layer in model.layers:
-        parallelize_module(layer, mesh, {
-            "norm1": SequenceParallel(), "norm2": SequenceParallel(), "self_attn": whole, "mlp": whole, "self_attn.o_proj": row, "mlp.down_proj": row,
-            **{f"self_attn.{name}_proj": ColwiseParallel() for name in "qkv"}, "mlp.up_proj": ColwiseParallel()})
+        plan = {"norm1": SequenceParallel(), "norm2": SequenceParallel(), "self_attn": whole, "mlp": whole, "mlp.down_proj": row,
+                "mlp.up_proj": ColwiseParallel()}
+        for name in ("q_proj", "k_proj", "v_proj", "o_proj"):
+            matrix, path = getattr(layer.self_attn, name), f"self_attn.{name}"
+            is_row = name == "o_proj"
+            if isinstance(matrix, Adapted):
+                plan[f"{path}.lora_A.default"] = RowwiseParallel(output_layouts=Shard(1), use_local_output=False) if is_row else whole_module()
+                plan[f"{path}.lora_B.default"] = SequenceParallel(use_local_output=True) if is_row else ColwiseParallel()
+                path += ".base_layer"
+            plan[path] = row if is_row else ColwiseParallel()
+        parallelize_module(layer, mesh, plan)
     return model
 
 
@@ -166,11 +240,17 @@ def context_of(mesh, inputs, labels):
     return context_parallel(mesh, buffers=buffers, buffer_seq_dims=[1] * len(buffers))
 
 
+def blocks_of(model):
+    """The modules of its lists, not those within them."""
+    numbered = [name for name, _ in model.named_modules() if name.rpartition(".")[2].isdigit()]
+    return [model.get_submodule(name) for name in numbered if not any(part.isdigit() for part in name.split(".")[:-1])]
+
+
 def sharded(model, **options):
     from torch.distributed.fsdp import fully_shard
 
-    for layer in model.layers:
-        fully_shard(layer, **options)
+    for block in blocks_of(model):
+        fully_shard(block, **options)
     return fully_shard(model, **options)
 
 
@@ -184,7 +264,7 @@ def spread(model, layout, rank, mesh):
         from torch.distributed.fsdp import FullyShardedDataParallel
         from torch.distributed.fsdp.wrap import ModuleWrapPolicy
 
-        return FullyShardedDataParallel(model, auto_wrap_policy=ModuleWrapPolicy({type(model.layers[0])}), use_orig_params=True, device_id=rank)
+        return FullyShardedDataParallel(model, auto_wrap_policy=ModuleWrapPolicy({type(block) for block in blocks_of(model)}), use_orig_params=True, device_id=rank)
     if layout == "tp+cp":
         return sharded(tensor_parallel(model, mesh["tp"]), mesh=mesh["cp"])
     return sharded(model)
@@ -230,7 +310,19 @@ def train_stage(name, optimizer, model, rank, ranks, shards):
         optimizer.step()
 
 
-def train(name, layout, folder):
+@contextlib.contextmanager
+def unreduced(model, layout):
+    """Gradients are kept as they are, as accelerate does it."""
+    if layout == "fsdp":
+        model.set_requires_gradient_sync(False)
+        yield
+        model.set_requires_gradient_sync(True)
+    else:
+        with model.no_sync():
+            yield
+
+
+def train(name, layout, folder, batches="1", sync="each"):
     torch.distributed.init_process_group("nccl")
     rank, ranks = torch.distributed.get_rank(), torch.distributed.get_world_size()
     torch.cuda.set_device(rank)
@@ -258,11 +350,13 @@ def train(name, layout, folder):
         optimizer = optimizer([p for p in model.parameters() if p.requires_grad])
         for _ in range(3):
             optimizer.zero_grad()
-            inputs, labels = batch_of(name, "cuda", longer=longer)
-            if layout in ("cp", "tp+cp"):
-                context = functools.partial(context_of, mesh if layout == "cp" else mesh["cp"], inputs, labels)
-            with context(), loss_context():
-                loss(model(inputs), labels).backward()
+            for batch in range(int(batches)):
+                inputs, labels = batch_of(name, "cuda", longer=longer)
+                if layout in ("cp", "tp+cp"):
+                    context = functools.partial(context_of, mesh if layout == "cp" else mesh["cp"], inputs, labels)
+                waits = sync == "no_sync" and batch + 1 < int(batches)
+                with context(), loss_context(), unreduced(model, layout) if waits else contextlib.nullcontext():
+                    (loss(model(inputs), labels) / int(batches) if int(batches) > 1 else loss(model(inputs), labels)).backward()
             optimizer.step()
     peaks = [torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved()]
     (pathlib.Path(folder) / f"{rank}.json").write_text(json.dumps(peaks))

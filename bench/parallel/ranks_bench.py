@@ -1,8 +1,8 @@
 """Estimates of a rank beside dry runs of all ranks, with torch's own DDP, FSDP, tensor and context parallel and pipelines on the phantom GPUs.
 
-    build/python bench/parallel/ranks_bench.py [MODEL ...] [--gpus 2,4] [--layouts ddp,fsdp,fsdp=1,tp,cp,pp,pp+fsdp,tp+cp] [--rows FILE]
+    build/python bench/parallel/ranks_bench.py [MODEL ...] [--gpus 2,4] [--layouts ddp,fsdp,fsdp=1,tp,cp,pp,pp+fsdp,tp+cp,...] [--rows FILE]
 
-Six models (_ranks_job.py), each captured once; of several ranks that differ, the one that is estimated worst counts. --rows: done ones are kept in that file
+Models of _ranks_job.py, each captured once; of several ranks that differ, the one that is estimated worst counts. --rows: done ones are kept in that file
 and not run again, so that the sweep can be made in parts; the last of them prints all. Fails where what is allocated differs by more than 1 % in the median or
 4 % at worst. What is reserved is shown."""
 
@@ -18,13 +18,22 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 EBBTIDE = os.environ.get("EBBTIDE_PROGRAM") or str(ROOT / "build" / "ebbtide")
 JOB = pathlib.Path(__file__).with_name("_ranks_job.py")
-MODELS = ("network", "wide", "decoder", "checkpointed", "frozen", "images")
-LAYOUTS = ("ddp", "fsdp", "fsdp=1", "tp", "cp", "pp", "pp+fsdp", "tp+cp")
+MODELS = ("network", "wide", "decoder", "checkpointed", "frozen", "images", "lora", "llama", "gpt2", "mixtral", "t5", "vit")
+LAYOUTS = ("ddp", "fsdp", "fsdp=1", "tp", "cp", "pp", "pp+fsdp", "tp+cp", "ddp x2", "fsdp x2", "fsdp x2 each", "fsdp=1 x2", "fsdp=1 x2 each")
 # Layouts that not all models have: matrices must be named, sequences must have attention, stages a part of it each; the first FSDP has its own way with
-# units of which a part is frozen, which estimates refuse.
-ONLY = {"fsdp=1": ("network", "wide", "decoder", "checkpointed", "images"), "tp": ("decoder",), "cp": ("decoder", "checkpointed"),
+# units of which a part is frozen, which estimates refuse. Gradients of two batches ("x2", reduced once or each) are those of a config.json.
+ONLY = {"fsdp=1": ("network", "wide", "decoder", "checkpointed", "images", "llama", "gpt2", "mixtral", "t5", "vit"), "tp": ("decoder", "lora"), "cp": ("decoder", "checkpointed"),
         "pp": ("network", "wide", "decoder", "checkpointed"), "pp+fsdp": ("network", "decoder", "checkpointed"), "tp+cp": ("decoder",)}
+ONLY |= {layout: ("llama",) for layout in LAYOUTS if "x2" in layout}
 MOST_MEDIAN, MOST_WORST = 0.01, 0.04
+
+
+def write_config(folder):
+    sys.path.insert(0, str(JOB.parent))
+    from _ranks_job import LLAMA
+
+    folder.mkdir(exist_ok=True)
+    (folder / "config.json").write_text(json.dumps(LLAMA))
 
 
 def estimated(graph, layout, gpus):
@@ -32,11 +41,15 @@ def estimated(graph, layout, gpus):
     axis = [f"--{layout}", str(gpus)] if layout in ("tp", "cp", "pp") else [f"--{layout}"]
     if layout == "cp":
         axis.append("--fsdp")
+    model = [str(graph)]
+    if "x2" in layout:
+        axis = ["--accumulate", "2", f"--{layout.split()[0]}", *(["--reduce-each-batch"] if layout.endswith("each") else [])]
+        model = [str(graph.with_name("llama") / "config.json"), "--batch-size", "4", "--seq-len", "256", "--optimizer", "adamw", "--dtype", "fp32"]
     if layout == "pp+fsdp":
         axis = ["--pp", "2", "--fsdp"]
     if layout == "tp+cp":
         axis = ["--tp", str(gpus // 2), "--cp", "2", "--fsdp"]
-    words = [EBBTIDE, "estimate", str(graph), "--gpus", str(gpus), *axis, "--loop", "trainer", "--zero-grad", "start", "--json"]
+    words = [EBBTIDE, "estimate", *model, "--gpus", str(gpus), *axis, "--loop", "trainer", "--zero-grad", "start", "--json"]
     said = subprocess.run(words, capture_output=True, text=True)
     if said.returncode not in (0, 1):
         raise RuntimeError(said.stderr.strip())
@@ -46,9 +59,10 @@ def estimated(graph, layout, gpus):
 
 
 def run_dry(model, layout, gpus):
+    batches = ["2", "each" if layout.endswith("each") else "no_sync"] if "x2" in layout else []
     with tempfile.TemporaryDirectory() as folder:
         run = subprocess.run([EBBTIDE, "dryrun", "-q", "--gpus", str(gpus), "--", sys.executable, "-m", "torch.distributed.run", "--nproc-per-node",
-                              str(gpus), str(JOB), model, layout, folder], capture_output=True, text=True)
+                              str(gpus), str(JOB), model, layout.split()[0], folder, *batches], capture_output=True, text=True)
         files = [pathlib.Path(folder) / f"{rank}.json" for rank in range(gpus)]
         if not all(file.exists() for file in files):
             raise RuntimeError(f"dry run ended with {run.returncode}: {run.stderr.strip()[-1500:]}")
@@ -83,6 +97,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         for model in parsed.models or MODELS:
             graph = pathlib.Path(folder) / f"{model}.json"
+            write_config(graph.with_name("llama"))
             for gpus in map(int, parsed.gpus.split(",")):
                 for layout in parsed.layouts.split(","):
                     if model not in ONLY.get(layout, MODELS) or (model, layout, gpus) in done or ("+" in layout and gpus < 4):

@@ -7,6 +7,7 @@
 #include "jobs/largest_batch.h"
 #include "jobs/peak.h"
 #include "model/hf/hf.h"
+#include "parallel/passes.h"
 
 namespace ebbtide::jobs {
 namespace {
@@ -26,6 +27,12 @@ std::vector<std::string> NotesOn(const TrainingGraph& graph, const parallel::Lay
   if (layout.pp > 1 && layout.data == parallel::DataParallel::kFsdp2) {
     notes.emplace_back(
         "assumed: stages keep their parameters gathered (reshard_after_forward=False), as in torchtitan");
+  }
+  const bool is_fsdp = layout.data == parallel::DataParallel::kFsdp1 || layout.data == parallel::DataParallel::kFsdp2;
+  if (is_fsdp && layout.pp == 1 && !layout.reduces_each_batch && parallel::PassesOf(graph).size() > 1) {
+    notes.emplace_back(
+        "assumed: gradients of all batches add up whole, the last batch's backward reduces them, as accelerate has it "
+        "(--reduce-each-batch: as Lightning and torchtitan have it)");
   }
   return notes;
 }

@@ -12,7 +12,8 @@
 // Units are the blocks of the model; what lies in none is a unit that stays gathered from forward to backward, and to
 // the end of backward where it is frozen. Buffers of gathered parameters and reduced gradients are memory of their own
 // streams. Where shards have another type than computation, a part is converted before it is gathered, and after it was
-// reduced.
+// reduced. Of several batches before one update, each gathers; gradients add up whole, single (2) or flat (1), and the
+// last batch's are reduced, or those of each are, and shards add up.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -43,25 +44,25 @@ class Fsdp {
       tensors_of_[from_.tensors[i].storage].push_back(TensorId(i));
     }
     FindReads();
-    FindGradientsEnds();
-    for (std::size_t u = 0; u < units_.units.size(); ++u) Note(u);
-    std::sort(backward_order_.begin(), backward_order_.end(), [&](std::size_t a, std::size_t b) {
-      return units_.units[a].backward_begin < units_.units[b].backward_begin;
-    });
-    for (std::size_t i = 0; i < from_.ops.size(); ++i) {
-      if (from_.ops[i].phase == Phase::kBackward) last_backward_ = OpId(i);
-    }
-    if (IsFirst() && layout.reentrant) HoldInputs();
+    // Microbatches of a stage pass it with their parameters gathered: they are one pass.
+    const std::vector<Pass> passes =
+        IsStage() ? std::vector{Pass{0, from_.ops.size()}} : PassesOf(from_);
+    if (IsFirst() || layout.reduces_each_batch) added_ = AddedGradients(from_, passes);
+    for (const auto& pass : passes) NotePass(pass);
+    BeginPass(0);
   }
 
   TrainingGraph Run() && {
     for (std::size_t i = 0; i < from_.ops.size(); ++i) {
       const OpId old(i);
+      if (now_ + 1 < passes_.size() && i == passes_[now_ + 1].begin) BeginPass(now_ + 1);
       for (const std::size_t u : At(forward_at_, old)) GatherForward(u);
       if (from_.op(old).phase == Phase::kBackward && !std::exchange(backward_begun_, true)) BeginBackward();
       for (const std::size_t u : At(backward_at_, old)) GatherBackward(u);
       for (const std::size_t u : At(holding_at_, old)) holding_ = u, holds_from_ = out_.next().Next();
-      if (holding_) {
+      if (const auto added = added_.find(old); added != added_.end()) {
+        fresh_[added->second.gradient] = added->second.fresh;  // what comes of it is added with its unit
+      } else if (holding_) {
         const std::vector<TensorId> mutated = from_.op(old).mutated, outputs = from_.op(old).outputs;
         Copy(old);
         KeepGradients(old, mutated, outputs);
@@ -69,9 +70,9 @@ class Fsdp {
         Copy(old);
       }
       for (const std::size_t u : At(forward_end_, old)) EndForward(u);
-      for (const std::size_t u : At(reduce_at_, old)) Reduce(u);
-      if (old == last_backward_ && IsStage()) ReduceAll();
-      if (old == last_backward_) FinishBackward();
+      for (const std::size_t u : At(reduce_at_, old)) EndUnit(u);
+      if (old == pass().last_backward && IsStage()) ReduceAll();
+      if (old == pass().last_backward) FinishBackward();
     }
     return std::move(out_).Take();
   }
@@ -86,6 +87,26 @@ class Fsdp {
     TensorId flat_tensor;
   };
 
+  // One of several batches.
+  struct UnitsPass {
+    std::size_t begin = 0;                    // its first op
+    std::vector<Unit> units;                  // when it uses each
+    OpId last_backward;                       // of the old graph
+    std::vector<std::size_t> backward_order;  // of the units that backward gathers
+  };
+
+  const UnitsPass& pass() const { return passes_[now_]; }
+  bool IsLastPass() const { return now_ + 1 == passes_.size(); }
+
+  void BeginPass(std::size_t number) {
+    now_ = number;
+    forward_.assign(units_.units.size(), {});
+    backward_.assign(units_.units.size(), {});
+    fresh_.clear();
+    backward_begun_ = false;
+    before_ = reduced_ = StorageId();
+  }
+
   bool IsFirst() const { return layout_.data == DataParallel::kFsdp1; }
   bool IsStage() const { return layout_.pp > 1; }
 
@@ -96,21 +117,23 @@ class Fsdp {
     return units;
   }
 
-  // By unit, behind which op its gradients are complete.
-  void FindGradientsEnds() {
+  // By unit, behind which op of a pass its gradients are complete.
+  std::map<std::size_t, std::size_t> GradientsEnds(const Pass& pass) const {
     std::map<StorageId, std::size_t> unit_of;
     for (const auto& [parameter, gradient] : units_.gradient_of)
       unit_of.emplace(gradient, units_.unit_of.at(parameter));
-    for (std::size_t i = 0; i < from_.ops.size(); ++i) {
+    std::map<std::size_t, std::size_t> ends;
+    for (std::size_t i = pass.begin; i < pass.end; ++i) {
       if (from_.ops[i].phase != Phase::kBackward) continue;
       for (const auto* list : {&from_.ops[i].outputs, &from_.ops[i].mutated}) {
         for (const TensorId id : *list) {
           const StorageId storage = from_.tensor(id).storage;
           if (from_.storage(storage).kind != StorageKind::kGradient) continue;
-          if (const auto found = unit_of.find(storage); found != unit_of.end()) gradients_end_[found->second] = i + 1;
+          if (const auto found = unit_of.find(storage); found != unit_of.end()) ends[found->second] = i + 1;
         }
       }
     }
+    return ends;
   }
 
   // What backward reads of parameters, and which tensors ops of each direction yield.
@@ -136,10 +159,25 @@ class Fsdp {
     return unit.name.empty() || !layout_.reshard_after_forward || IsStage();
   }
 
-  void Note(std::size_t u) {
-    const Unit& unit = units_.units[u];
-    forward_.emplace_back();
-    backward_.emplace_back();
+  void NotePass(const Pass& pass) {
+    UnitsPass& noted = passes_.emplace_back();
+    noted.begin = pass.begin;
+    noted.units = FindUnits(from_, IsFirst() && layout_.adapters_apart, pass).units;
+    for (std::size_t i = pass.begin; i < pass.end; ++i) {
+      if (from_.ops[i].phase == Phase::kBackward) noted.last_backward = OpId(i);
+    }
+    const std::map<std::size_t, std::size_t> ends = GradientsEnds(pass);
+    for (std::size_t u = 0; u < noted.units.size(); ++u) {
+      const auto end = ends.find(u);
+      Note(u, noted, end == ends.end() ? 0 : end->second);
+    }
+    std::ranges::sort(noted.backward_order, {}, [&](std::size_t u) { return noted.units[u].backward_begin; });
+    if (IsFirst() && layout_.reentrant) HoldInputs(noted);
+  }
+
+  // `gradients_end`: behind which op its gradients are complete.
+  void Note(std::size_t u, UnitsPass& pass, std::size_t gradients_end) {
+    const Unit& unit = pass.units[u];
     if (unit.InForward()) {
       forward_at_.emplace(unit.forward_begin, u);
       forward_end_.emplace(OpId(unit.forward_end.index() - 1), u);
@@ -150,13 +188,11 @@ class Fsdp {
     });
     if (unit.InBackward() && reads && !StaysGathered(unit)) {
       backward_at_.emplace(unit.backward_begin, u);
-      backward_order_.push_back(u);
+      pass.backward_order.push_back(u);
     }
     if (!unit.trained || IsStage()) return;
-    const auto gradients_end = gradients_end_.find(u);
-    const std::size_t last = std::max<std::size_t>(unit.backward_end.index(),
-                                                   gradients_end == gradients_end_.end() ? 0 : gradients_end->second);
-    reduce_at_.emplace(OpId(last - 1), u);
+    const std::size_t last = std::max<std::size_t>(unit.backward_end.index(), gradients_end);
+    if (last > 0) reduce_at_.emplace(OpId(last - 1), u);
   }
 
   // As it is gathered, padded.
@@ -248,8 +284,9 @@ class Fsdp {
 
   // What backward needs first is gathered when it begins.
   void BeginBackward() {
-    if (backward_order_.empty() || !GathersEarly()) return;
-    GatherFlat(backward_order_.front(), backward_[backward_order_.front()], Phase::kBackward);
+    if (pass().backward_order.empty() || !GathersEarly()) return;
+    const std::size_t first = pass().backward_order.front();
+    GatherFlat(first, backward_[first], Phase::kBackward);
   }
 
   // A unit's parameters go when its backward has ended, not with their last use.
@@ -266,11 +303,12 @@ class Fsdp {
   }
 
   void GatherBackward(std::size_t u) {
-    const auto place = std::find(backward_order_.begin(), backward_order_.end(), u);
+    const std::vector<std::size_t>& order = pass().backward_order;
+    const auto place = std::ranges::find(order, u);
     if (!backward_[u].flat.valid()) GatherFlat(u, backward_[u], Phase::kBackward);
     CopyOut(u, backward_[u], Phase::kBackward,
             [&](TensorId id) { return read_in_backward_.contains(id) && !yielded_in_backward_.contains(id); });
-    if (GathersEarly() && place + 1 != backward_order_.end() && !backward_[*(place + 1)].flat.valid()) {
+    if (GathersEarly() && place + 1 != order.end() && !backward_[*(place + 1)].flat.valid()) {
       GatherFlat(*(place + 1), backward_[*(place + 1)], Phase::kBackward);
     }
   }
@@ -281,11 +319,11 @@ class Fsdp {
   }
 
   // Of each frozen block what goes into it.
-  void HoldInputs() {
+  void HoldInputs(const UnitsPass& pass) {
     IdSet<StorageId> made(from_.storages.size());
-    std::size_t next = 0;
+    std::size_t next = pass.begin;
     std::vector<const Unit*> order;
-    for (const Unit& unit : units_.units) {
+    for (const Unit& unit : pass.units) {
       if (!unit.trained && !unit.name.empty() && unit.InForward() && unit.InBackward()) order.push_back(&unit);
     }
     std::sort(order.begin(), order.end(),
@@ -297,17 +335,17 @@ class Fsdp {
       for (std::size_t i = unit->forward_begin.index(); i < unit->forward_end.index(); ++i) {
         for (const TensorId id : from_.ops[i].inputs) {
           const StorageId storage = from_.tensor(id).storage;
-          if (Passes(storage) && made.contains(storage)) Hold(storage);
+          if (Passes(storage) && made.contains(storage)) Hold(storage, pass.last_backward);
         }
       }
-      holding_at_.emplace(unit->backward_begin, static_cast<std::size_t>(unit - units_.units.data()));
+      holding_at_.emplace(unit->backward_begin, static_cast<std::size_t>(unit - pass.units.data()));
     }
   }
 
   // The gradients that a frozen block hands to the one before it are held too, so that block cannot add to them where
   // they lie: it makes new ones.
   void KeepGradients(OpId old, const std::vector<TensorId>& mutated, const std::vector<TensorId>& outputs) {
-    const Unit& unit = units_.units[*holding_];
+    const Unit& unit = pass().units[*holding_];
     for (const TensorId id : mutated) {
       const StorageId storage = from_.tensor(id).storage;
       const auto version = version_of_.find(storage);
@@ -340,7 +378,9 @@ class Fsdp {
   }
 
   // To the end of backward; the storage is one of the old graph.
-  void Hold(StorageId storage) { out_.graph().storages[storage.index()].released_after = last_backward_; }
+  void Hold(StorageId storage, OpId last_backward) {
+    out_.graph().storages[storage.index()].released_after = last_backward;
+  }
 
   // Computation goes on when the unit reduced last is. The second FSDP has held what was reduced until then.
   void WaitForReduced() {
@@ -352,7 +392,9 @@ class Fsdp {
   void FinishBackward() {
     if (reduced_.valid()) WaitForReduced();
     const OpId last(out_.next().index() - 1);
-    for (const StorageId storage : held_) out_.graph().storages[storage.index()].released_after = last;
+    for (const StorageId storage : std::exchange(held_, {})) {
+      out_.graph().storages[storage.index()].released_after = last;
+    }
     for (std::size_t u = 0; u < units_.units.size(); ++u) {
       const Unit& unit = units_.units[u];
       if (unit.trained || !StaysGathered(unit)) continue;
@@ -400,41 +442,97 @@ class Fsdp {
   void ReduceAll() {
     for (const bool blocks : {false, true}) {
       for (std::size_t u = 0; u < units_.units.size(); ++u) {
-        if (units_.units[u].trained && units_.units[u].name.empty() != blocks) Reduce(u);
+        if (units_.units[u].trained && units_.units[u].name.empty() != blocks) EndUnit(u);
       }
     }
   }
 
-  // The unit's gradients, summed over the ranks, each keeping its part.
-  void Reduce(std::size_t u) {
-    EndBackward(u);
-    const Unit& unit = units_.units[u];
-    std::int64_t elements = 0;  // of all shards
+  // A unit's gradients of one pass, and where the shard of each begins.
+  struct Gradients {
     std::vector<TensorId> whole;
-    std::vector<std::pair<StorageId, std::int64_t>> offsets;  // by gradient: where its shard begins
-    for (const StorageId parameter : unit.parameters) {
+    std::vector<std::pair<StorageId, std::int64_t>> offsets;
+    std::int64_t elements = 0;  // of all shards of one rank
+    DType dtype = DType::kFloat32;
+  };
+
+  Gradients GradientsOf(std::size_t u) {
+    Gradients found;
+    for (const StorageId parameter : units_.units[u].parameters) {
       const auto gradient = units_.gradient_of.find(parameter);
       if (gradient == units_.gradient_of.end()) continue;
+      const auto fresh = fresh_.find(gradient->second);
+      found.whole.push_back(fresh == fresh_.end() ? tensors_of_[gradient->second].front() : fresh->second);
+      found.offsets.emplace_back(gradient->second, found.elements);
+      found.elements += Whole(parameter) / ranks_ / ItemSize(from_.tensor(tensors_of_[parameter].front()).dtype);
       Storage& storage = out_.graph().storages[gradient->second.index()];
       storage.kind = StorageKind::kTemporary;
       storage.released_after = OpId();
       storage.name.clear();
-      whole.push_back(tensors_of_[gradient->second].front());
-      offsets.emplace_back(gradient->second, elements);
-      elements += Whole(parameter) / ranks_ / ItemSize(from_.tensor(tensors_of_[parameter].front()).dtype);
     }
-    if (whole.empty()) return;
-    const DType dtype = from_.tensor(whole.front()).dtype, shard_dtype = ShardType(dtype, layout_, true);
-    const Bytes reduced = elements * ItemSize(dtype);  // this rank's part
-    const StorageId input = out_.NewStorage(reduced * ranks_, StorageKind::kTemporary, "");
-    const TensorId flat_input = out_.FlatTensor(input, dtype);
+    if (!found.whole.empty()) found.dtype = from_.tensor(found.whole.front()).dtype;
+    return found;
+  }
+
+  // Its backward has ended: gradients are reduced, or wait for those of the next batch.
+  void EndUnit(std::size_t u) {
+    EndBackward(u);
+    const Unit& unit = units_.units[u];
+    const Gradients gradients = GradientsOf(u);
+    if (gradients.whole.empty()) return;
+    const bool reduces = IsLastPass() || layout_.reduces_each_batch;
+    if (!reduces && !IsFirst()) return;
+    TensorId flat = out_.FlatTensor(
+        out_.NewStorage(gradients.elements * ItemSize(gradients.dtype) * ranks_, StorageKind::kTemporary, ""),
+        gradients.dtype);
     if (reduced_.valid() && !IsFirst()) WaitForReduced();
-    out_.Emit(IsFirst() ? "cat" : "_chunk_cat", Phase::kBackward, unit.name, whole, {flat_input});
+    out_.Emit(IsFirst() ? "cat" : "_chunk_cat", Phase::kBackward, unit.name, gradients.whole, {flat});
+    if (IsFirst() && !layout_.reduces_each_batch) {
+      const auto [sum, is_first] = sums_.try_emplace(u, flat);
+      if (!is_first) Add(sum->second, flat, unit.name, Stream::kCompute);
+      flat = sum->second;
+    }
+    if (reduces) Reduce(u, gradients, flat);
+  }
+
+  void Add(TensorId sum, TensorId by, const std::string& layer, Stream stream) {
+    out_.Emit("add_", Phase::kBackward, layer, {sum, by}, {}, stream, {sum});
+  }
+
+  // Gradients in one buffer, summed over the ranks, each keeping its part. Shards of a later batch are added.
+  void Reduce(std::size_t u, const Gradients& gradients, TensorId flat) {
+    const Unit& unit = units_.units[u];
+    const DType dtype = gradients.dtype, shard_dtype = ShardType(dtype, layout_, true);
+    const Bytes reduced = gradients.elements * ItemSize(dtype);  // this rank's part
+    const auto sum = shard_sums_.find(u);
+    const bool is_first = sum == shard_sums_.end();
     const StorageId output =
-        out_.NewStorage(elements * ItemSize(shard_dtype), StorageKind::kGradient, unit.name + ".grad");
+        out_.NewStorage(gradients.elements * ItemSize(shard_dtype),
+                        is_first ? StorageKind::kGradient : StorageKind::kTemporary, is_first ? unit.name + ".grad" : "");
     const TensorId flat_output = out_.FlatTensor(output, shard_dtype);
     std::vector<TensorId> outputs = {flat_output};
-    for (const auto& [gradient, offset] : offsets) {
+    if (is_first) ShardGradients(gradients, output, outputs);
+    const Bytes moved = reduced * (ranks_ - 1);
+    if (shard_dtype == dtype) {
+      out_.EmitCollective("reduce_scatter_tensor", Phase::kBackward, unit.name, {flat}, outputs, moved, Stream::kReduce,
+                          DataGroup(layout_));
+    } else {
+      const TensorId part = out_.FlatTensor(out_.NewStorage(reduced, StorageKind::kTemporary, ""), dtype);
+      out_.EmitCollective("reduce_scatter_tensor", Phase::kBackward, unit.name, {flat}, {part}, moved, Stream::kReduce,
+                          DataGroup(layout_));
+      out_.Emit("_to_copy", Phase::kBackward, unit.name, {part}, outputs, Stream::kReduce);
+    }
+    if (is_first) {
+      shard_sums_.emplace(u, flat_output);
+    } else {
+      Add(sum->second, flat_output, unit.name, Stream::kReduce);
+    }
+    reduced_ = out_.graph().tensor(flat).storage;
+    shards_ = is_first ? flat_output : sum->second;
+  }
+
+  // The tensors that the update reads, on the storage of the shards.
+  void ShardGradients(const Gradients& gradients, StorageId output, std::vector<TensorId>& outputs) {
+    for (const auto& [gradient, offset] : gradients.offsets) {
       for (const TensorId id : tensors_of_[gradient]) {
         if (!in_update_.contains(id)) continue;
         const TensorId shard = out_.Rebase(id, output);
@@ -450,18 +548,6 @@ class Fsdp {
         if (!yielded_in_update_.contains(id)) outputs.push_back(shard);
       }
     }
-    const Bytes moved = reduced * (ranks_ - 1);
-    if (shard_dtype == dtype) {
-      out_.EmitCollective("reduce_scatter_tensor", Phase::kBackward, unit.name, {flat_input}, outputs, moved,
-                          Stream::kReduce, DataGroup(layout_));
-    } else {
-      const TensorId part = out_.FlatTensor(out_.NewStorage(reduced, StorageKind::kTemporary, ""), dtype);
-      out_.EmitCollective("reduce_scatter_tensor", Phase::kBackward, unit.name, {flat_input}, {part}, moved,
-                          Stream::kReduce, DataGroup(layout_));
-      out_.Emit("_to_copy", Phase::kBackward, unit.name, {part}, outputs, Stream::kReduce);
-    }
-    reduced_ = input;
-    shards_ = flat_output;
   }
 
   TrainingGraph from_;  // without the ops that are copied already
@@ -471,13 +557,16 @@ class Fsdp {
   Rewriter out_;
   std::map<StorageId, std::vector<TensorId>> tensors_of_;  // of the old graph, by parameter and gradient
   IdSet<TensorId> read_in_backward_, yielded_in_backward_, yielded_in_forward_, in_update_, yielded_in_update_;
-  std::map<std::size_t, std::size_t> gradients_end_;
+  std::vector<UnitsPass> passes_;
+  std::size_t now_ = 0;                      // the pass at hand
+  std::map<OpId, AddedGradient> added_;      // of the old graph: ops that units do as a whole
+  std::map<StorageId, TensorId> fresh_;      // of the pass at hand, by gradient
+  std::map<std::size_t, TensorId> sums_;     // by unit: flat gradients of all batches so far
+  std::map<std::size_t, TensorId> shard_sums_;  // likewise, reduced
   Places forward_at_, forward_end_, backward_at_, reduce_at_;
-  std::vector<std::size_t> backward_order_;
-  std::vector<Gathered> forward_, backward_;  // by unit
+  std::vector<Gathered> forward_, backward_;  // by unit, in this pass
   std::map<TensorId, TensorId> gradient_shard_;
   bool backward_begun_ = false;
-  OpId last_backward_;  // of the old graph
   // ---- Of frozen blocks that a reentrant checkpoint runs again, in the first FSDP
   Places holding_at_;
   std::optional<std::size_t> holding_;         // the unit that runs backward

@@ -53,6 +53,9 @@ struct Layout {
   std::int64_t stage = 0;   // with pp: which rank of the pipeline the graph is for
 
   // ---- As the training around it has them.
+  // Gradients of several batches: those of each are reduced, as Lightning and torchtitan have it and DeepSpeed from
+  // stage 2 on; else they add up as they are, and the last batch's backward reduces them, as accelerate has it.
+  bool reduces_each_batch = false;
   // Shards of these types, gathered in the graph's own: accelerate keeps float32 shards of what is trained where
   // computation is in 16 bits. Absent: the graph's.
   std::optional<DType> trained_shards, frozen_shards;

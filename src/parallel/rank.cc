@@ -3,20 +3,11 @@
 
 #include <algorithm>
 
+#include "parallel/passes.h"
 #include "parallel/units.h"
 
 namespace ebbtide::parallel {
 namespace {
-
-// Several batches before one update.
-bool HasSeveralPasses(const TrainingGraph& graph) {
-  bool in_backward = false;
-  for (const Op& op : graph.ops) {
-    if (op.phase == Phase::kForward && in_backward) return true;
-    in_backward = in_backward || op.phase == Phase::kBackward;
-  }
-  return false;
-}
 
 // A unit's parameters are one flat tensor, of which autograd then has the gradient as a whole: it goes on through
 // blocks that are frozen, and keeps what they need for it.
@@ -50,7 +41,8 @@ Result<TrainingGraph> RankGraph(TrainingGraph graph, const Layout& layout) {
         "`ebbtide "
         "dryrun --gpus` runs it");
   }
-  if (layout.pp > 1 && HasSeveralPasses(graph))
+  const bool has_several_passes = PassesOf(graph).size() > 1;
+  if (layout.pp > 1 && has_several_passes)
     return Fail("--accumulate: of no use with --pp, expected --microbatches");
   // Heads are divided first: attention over the ranks of a sequence is that of the heads of one.
   if (layout.tp > 1) {
@@ -72,9 +64,11 @@ Result<TrainingGraph> RankGraph(TrainingGraph graph, const Layout& layout) {
   if (layout.data == DataParallel::kFsdp1 && layout.data_ranks() > 1 && !layout.adapters_apart) {
     EBB_RETURN_IF_ERROR(CheckFlatParameters(units));
   }
-  // Several batches before one update: whether shards are reduced after each is the trainer's choice.
-  if (is_sharded && layout.pp == 1 && HasSeveralPasses(graph)) {
-    return Fail("--accumulate: expected 1 with sharded gradients; `ebbtide dryrun --gpus` runs any loop");
+  if (layout.reduces_each_batch && !has_several_passes) {
+    return Fail("--reduce-each-batch: expected --accumulate with at least 2 beside it");
+  }
+  if (layout.reduces_each_batch && layout.data != DataParallel::kFsdp1 && layout.data != DataParallel::kFsdp2) {
+    return Fail("--reduce-each-batch: expected --fsdp beside it");
   }
   TrainingGraph out;
   switch (layout.data_ranks() > 1 ? layout.data : DataParallel::kNone) {

@@ -50,13 +50,24 @@ std::int64_t Product(const Dims& dims, std::size_t begin, std::size_t end) {
 MatrixRole RoleOf(const std::string& parameter) {
   const std::size_t dot = parameter.rfind('.');
   if (dot == std::string::npos) return MatrixRole::kNone;
-  const std::string module = parameter.substr(0, dot);
+  std::string module = parameter.substr(0, dot);
+  if (module.ends_with(".base_layer")) module.resize(module.rfind('.'));  // as peft calls what has an adapter
   const std::string last = module.substr(module.rfind('.') + 1);
   const auto found = std::ranges::find_if(kMatrices, [&](const auto& row) { return row.first == last; });
   return found == kMatrices.end() ? MatrixRole::kNone : found->second;
 }
 
+bool IsAdapter(const std::string& name) { return name.find(".lora_") != std::string::npos; }
+
 Split SplitOfParameter(const std::string& parameter, const Dims& shape) {
+  if (IsAdapter(parameter)) {
+    // The narrow side is whole on every rank; the other goes with the matrix.
+    const MatrixRole role = RoleOf(parameter.substr(0, parameter.find(".lora_")) + ".weight");
+    const bool is_second = parameter.find(".lora_B") != std::string::npos;
+    if (role == MatrixRole::kColumn && is_second) return {SplitKind::kFeatures, 0};
+    if (role == MatrixRole::kRow && !is_second) return {SplitKind::kFeatures, 1};
+    return {};
+  }
   switch (RoleOf(parameter)) {
     case MatrixRole::kNone: return {};
     case MatrixRole::kColumn:

@@ -28,7 +28,11 @@ struct Split {
 enum class MatrixRole : std::uint8_t { kNone, kColumn, kRow, kTable };
 MatrixRole RoleOf(const std::string& parameter);
 
-// How a parameter of that name and shape is divided.
+// Whether a parameter or layer is of a LoRA adapter, as peft names them: "q_proj.lora_A.default".
+bool IsAdapter(const std::string& name);
+
+// How a parameter of that name and shape is divided. Of adapters beside a matrix divided by results the second factor
+// is, of those beside one divided by operands the first.
 Split SplitOfParameter(const std::string& parameter, const Dims& shape);
 
 // ---- How a result lies, by how an operand does; nullopt: it cannot be told.

@@ -6,6 +6,8 @@
 //   one divided by its operands yields a summand on every rank: summands are added where something else reads them,
 //       and divided along the sequence on the way (sequence parallel), or left whole
 //   scores stay divided by classes up to the loss (loss parallel), or are gathered
+//   adapters go with their matrix: they read what it has gathered; what their first factor yields beside a matrix
+//       divided by operands is added and divided along the sequence, on which the second works
 //
 // An op that no rule is known for is refused when something divided comes to it.
 #include <algorithm>
@@ -154,8 +156,6 @@ class Tensors {
     for (std::size_t i = 0; i < from_.tensors.size(); ++i) {
       const Storage& storage = from_.storage_of(TensorId(i));
       if (storage.kind != StorageKind::kParameter) continue;
-      if (storage.name.find("lora_") != std::string::npos)
-        return Fail("--tp: of no use with --lora: adapters are not divided");
       if (!seen_.insert(from_.tensors[i].storage).second) continue;
       const Split split = SplitOfParameter(storage.name, from_.tensors[i].shape);
       if (!split.divides()) continue;
@@ -189,8 +189,7 @@ class Tensors {
   // ---- Talking
   // All of what is divided, in memory of its own; the same for all who ask.
   TensorId Gather(TensorId id, Phase phase, const std::string& layer) {
-    const auto known = gathered_.find(id);
-    if (known != gathered_.end()) return known->second;
+    if (const TensorId known = Gathered(id, phase, layer); known.valid()) return known;
     const Tensor& old = from_.tensor(Origin(id));
     const Bytes bytes = BytesOf(old);
     const StorageId storage =
@@ -200,8 +199,29 @@ class Tensors {
     out_.EmitCollective("all_gather_into_tensor", phase, layer, {id}, {whole}, bytes * (ranks_ - 1) / ranks_,
                         Stream::kCompute, group_);
     gathered_.emplace(id, whole);
+    if (IsAllOfItsStorage(id)) gathered_storages_.emplace(out_.graph().tensor(id).storage, whole);
     splits_[whole] = {};
     return whole;
+  }
+
+  // What was gathered of it, or the same view of what was gathered of its storage; invalid: nothing was.
+  TensorId Gathered(TensorId id, Phase phase, const std::string& layer) {
+    const auto known = gathered_.find(id);
+    if (known != gathered_.end()) return known->second;
+    const auto storage = gathered_storages_.find(out_.graph().tensor(id).storage);
+    if (storage == gathered_storages_.end() || !IsAllOfItsStorage(id)) return TensorId();
+    const Tensor whole = out_.graph().tensor(storage->second);
+    out_.graph().tensors.push_back(from_.tensor(Origin(id)));
+    out_.graph().tensors.back().storage = whole.storage;
+    const TensorId view(out_.graph().tensors.size() - 1);
+    out_.Emit("view", phase, layer, {storage->second}, {view});
+    splits_[view] = {};
+    return gathered_.emplace(id, view).first->second;
+  }
+
+  bool IsAllOfItsStorage(TensorId id) const {
+    const Tensor& old = from_.tensor(Origin(id));
+    return old.offset == 0 && BytesOf(old) == from_.storage(old.storage).bytes;
   }
 
   // The sum of all summands: divided along the sequence, or whole where the summands lie.
@@ -273,14 +293,22 @@ class Tensors {
     }
     if (any_divided && rule == Rule::kUnknown) return Refuse(op, "no rule is known for it");
     const bool is_linear = rule == Rule::kReshape || rule == Rule::kAxes || op.kind == "add" || op.kind == "add_" ||
-                           op.kind == "_to_copy" || op.kind == "clone";
-    const bool keeps_summands = any_divided && all_partial && is_linear;
+                           op.kind == "_to_copy" || op.kind == "clone" || IsMultiple(op);
+    // Summands that were added already are read as their sum.
+    const bool are_summands = std::ranges::none_of(op.inputs, [&](TensorId id) { return summed_.contains(id); });
+    const bool keeps_summands =
+        any_divided && are_summands && ((all_partial && is_linear) || KeepsSummandOfAdapter(op, rule));
+    const bool stays_divided = IsOfTokensAlone(op, rule);
     for (const TensorId id : op.inputs) {
       TensorId now = id;
       if (Of(now).kind == SplitKind::kPartial && !keeps_summands) {
         EBB_ASSIGN_OR_RETURN(now, Sum(now, op));
       }
-      const bool wants_whole = rule == Rule::kProduct || rule == Rule::kLookupBackward || rule == Rule::kBatched;
+      if (Of(now).kind == SplitKind::kSequence && op.phase == Phase::kForward && ReadsGathered(op)) {
+        if (const TensorId whole = Gathered(now, op.phase, op.layer); whole.valid()) now = whole;
+      }
+      const bool wants_whole = (rule == Rule::kProduct && !stays_divided) || rule == Rule::kLookupBackward ||
+                               rule == Rule::kBatched;
       if (Of(now).kind == SplitKind::kSequence && wants_whole) now = Gather(now, op.phase, op.layer);
       const bool is_loss = rule == Rule::kLogSoftmax || rule == Rule::kLoss;
       if (is_loss && !layout_.loss_parallel && Of(now).kind == SplitKind::kFeatures)
@@ -305,6 +333,35 @@ class Tensors {
       }
     }
     return {};
+  }
+
+  // By a number.
+  static bool IsMultiple(const Op& op) { return (op.kind == "mul" || op.kind == "div") && op.inputs.size() == 1; }
+
+  bool IsParameter(TensorId id) const { return from_.storage_of(id).kind == StorageKind::kParameter; }
+
+  // What comes into a matrix divided by results, or into its adapter, is gathered once for all of it.
+  static bool ReadsGathered(const Op& op) {
+    return IsAdapter(op.layer) || RoleOf(op.layer + ".weight") == MatrixRole::kColumn;
+  }
+
+  // In backward of an adapter: a product with, or a mask on, one summand is a summand.
+  bool KeepsSummandOfAdapter(const Op& op, Rule rule) const {
+    if (op.phase != Phase::kBackward || !IsAdapter(op.layer)) return false;
+    if (rule != Rule::kProduct && op.kind != "native_dropout_backward") return false;
+    const auto is_partial = [&](TensorId id) { return Of(id).kind == SplitKind::kPartial; };
+    return std::ranges::count_if(op.inputs, is_partial) == 1 &&
+           std::ranges::none_of(op.inputs, [&](TensorId id) { return Of(id).divides(); });
+  }
+
+  // A product of an adapter's factor that every rank has whole with tokens that are divided, or of two such: tokens
+  // stay divided.
+  bool IsOfTokensAlone(const Op& op, Rule rule) const {
+    if (rule != Rule::kProduct || !IsAdapter(op.layer)) return false;
+    return std::ranges::all_of(op.inputs, [&](TensorId id) {
+      const SplitKind kind = Of(id).kind;
+      return IsParameter(id) ? kind == SplitKind::kWhole : kind == SplitKind::kSequence || kind == SplitKind::kPartial;
+    });
   }
 
   // A share of the work.
@@ -390,6 +447,7 @@ class Tensors {
     const Split left = Of(given.contains(a) ? given.at(a) : a), right = Of(given.contains(b) ? given.at(b) : b);
     const std::size_t first = rule == Rule::kBatched ? 1 : 0;
     if (first == 1 && (left.axis == 0 || right.axis == 0) && left.divides() && right.divides()) return left;
+    if (left.kind == SplitKind::kPartial || right.kind == SplitKind::kPartial) return Split{SplitKind::kPartial, 0};
     const bool inner_left = left.divides() && left.axis == first + 1,
                inner_right = right.divides() && right.axis == first;
     if (inner_left && inner_right) return Split{SplitKind::kPartial, 0};
@@ -430,6 +488,7 @@ class Tensors {
     const StorageId storage = out_.graph().tensor(id).storage;
     const auto is_of = [&](const auto& entry) { return out_.graph().tensor(entry.first).storage == storage; };
     std::erase_if(gathered_, is_of);
+    gathered_storages_.erase(storage);
     std::erase_if(summed_, is_of);
     scattered_.erase(storage);
   }
@@ -481,6 +540,7 @@ class Tensors {
   std::map<TensorId, Split> splits_;  // those that are not whole
   std::map<TensorId, TensorId> origin_;
   std::map<TensorId, TensorId> gathered_, summed_;
+  std::map<StorageId, TensorId> gathered_storages_;  // by what is divided: all of it, gathered
   std::map<StorageId, std::pair<StorageId, TensorId>> scattered_;  // by the summands' storage: their sum's
   std::set<StorageId> seen_;                                       // whose size is settled
 };

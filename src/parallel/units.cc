@@ -31,6 +31,10 @@ std::string BlockOf(const std::string& path) {
 }
 
 Units FindUnits(const TrainingGraph& graph, bool adapters_apart) {
+  return FindUnits(graph, adapters_apart, {0, graph.ops.size()});
+}
+
+Units FindUnits(const TrainingGraph& graph, bool adapters_apart, const Pass& pass) {
   Units out;
   std::unordered_map<std::string, std::size_t> by_name;
   const auto unit_named = [&](const std::string& name) {
@@ -68,7 +72,7 @@ Units FindUnits(const TrainingGraph& graph, bool adapters_apart) {
   std::unordered_map<std::string_view, decltype(by_name)::iterator> block_of_layer;
   std::string_view layer;
   auto block = by_name.end();  // of that layer
-  for (std::size_t i = 0; i < graph.ops.size(); ++i) {
+  for (std::size_t i = pass.begin; i < pass.end; ++i) {
     const Op& op = graph.ops[i];
     if (op.phase == Phase::kUpdate) continue;
     const auto touch = [&](Unit& unit) {
@@ -76,7 +80,7 @@ Units FindUnits(const TrainingGraph& graph, bool adapters_apart) {
       Extend(forward ? unit.forward_begin : unit.backward_begin, forward ? unit.forward_end : unit.backward_end,
              OpId(i));
     };
-    if (i == 0 || op.layer != layer) {  // ops of a layer mostly follow each other
+    if (i == pass.begin || op.layer != layer) {  // ops of a layer mostly follow each other
       layer = op.layer;
       const auto [found, is_new] = block_of_layer.try_emplace(op.layer, by_name.end());
       if (is_new) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "parallel/passes.h"
 
 namespace ebbtide::parallel {
 
@@ -31,6 +32,8 @@ struct Units {
 // their layer lies in. `adapters_apart`: where a block has frozen parameters, every module with trained ones is a unit
 // of its own, as peft has it for FullyShardedDataParallel.
 Units FindUnits(const TrainingGraph& graph, bool adapters_apart = false);
+// Likewise, used by the ops of one batch.
+Units FindUnits(const TrainingGraph& graph, bool adapters_apart, const Pass& pass);
 
 // "model.layers.0" of "model.layers.0.mlp.up_proj.weight"; empty where no module on the way has a number.
 std::string BlockOf(const std::string& path);

@@ -1,10 +1,12 @@
 // DeepSpeed's ZeRO with its defaults: every rank keeps a float32 copy of its part of the parameters, on which a fused
 // optimizer works, and the parts come together again in the parameters' own type. Gradients go through one contiguous
 // buffer, which backward makes and which has its full size however small the model is. Stage 1 keeps all gradients,
-// stage 2 this rank's part, stage 3 divides the parameters too and gathers them unit by unit.
+// stage 2 this rank's part, stage 3 divides the parameters too and gathers them unit by unit. Of several batches before
+// one update stage 1 adds up gradients and reduces the sums; the others reduce those of each, and add up parts.
 #include <algorithm>
 #include <set>
 
+#include "parallel/passes.h"
 #include "parallel/rank.h"
 #include "parallel/rewriter.h"
 #include "parallel/units.h"
@@ -38,17 +40,28 @@ class Zero {
   }
 
   TrainingGraph Run() && {
-    OpId last_backward;
-    for (std::size_t i = 0; i < from_.ops.size(); ++i) {
-      if (from_.ops[i].phase == Phase::kBackward) last_backward = OpId(i);
-    }
-    for (std::size_t i = 0; i < from_.ops.size(); ++i) {
-      const Phase phase = from_.ops[i].phase;
-      if (phase == Phase::kUpdate) continue;
-      if (phase == Phase::kBackward && !bucket_.valid()) MakeBucket();
-      const OpId copied = out_.Copy(OpId(i), [](TensorId id) { return id; });
-      if (phase == Phase::kBackward) TakeGradients(copied);
-      if (OpId(i) == last_backward) EndBackward();
+    const std::vector<Pass> passes = PassesOf(from_);
+    const std::map<OpId, AddedGradient> added = AddedGradients(from_, passes);
+    for (std::size_t number = 0; number < passes.size(); ++number) {
+      const bool is_reduced = number + 1 == passes.size() || layout_.data != DataParallel::kZero1;
+      bool has_backward = false;
+      for (std::size_t i = passes[number].begin; i < passes[number].end; ++i) {
+        const Phase phase = from_.ops[i].phase;
+        if (phase == Phase::kUpdate) continue;
+        has_backward |= phase == Phase::kBackward;
+        if (has_backward && !bucket_.valid()) MakeBucket();
+        const auto sum = added.find(OpId(i));
+        if (sum != added.end() && DropsGradients()) {
+          Take(sum->second.fresh);
+          continue;
+        }
+        const std::vector<TensorId> outputs = from_.ops[i].outputs;
+        out_.Copy(OpId(i), [](TensorId id) { return id; });
+        if (phase != Phase::kBackward || !is_reduced) continue;
+        if (sum != added.end() && layout_.data == DataParallel::kZero1) Take(outputs.front());
+        TakeGradients(outputs);
+      }
+      if (has_backward && is_reduced) EndBackward();
     }
     Update();
     return std::move(out_).Take();
@@ -65,20 +78,25 @@ class Zero {
     out_.Emit("empty", Phase::kBackward, "zero.bucket", {}, {bucket_});
   }
 
-  // What an op has made goes into the bucket, and through it to its owner.
-  void TakeGradients(OpId copied) {
-    for (const TensorId id : std::vector(out_.graph().op(copied).outputs)) {
+  // Of what an op has made, whatever is a gradient.
+  void TakeGradients(const std::vector<TensorId>& outputs) {
+    for (const TensorId id : outputs) {
       if (std::find(gradients_.begin(), gradients_.end(), id) == gradients_.end()) continue;
-      const Bytes bytes = from_.storage_of(id).bytes;
-      if (filled_ + bytes > layout_.zero_bucket * ItemSize(dtype_)) Reduce();
-      // As much as is copied into its place in the bucket.
-      out_.Emit("copy_", Phase::kBackward, "zero", {id}, {}, Stream::kCompute, {id});
-      filled_ += bytes;
+      Take(id);
       if (!DropsGradients()) continue;
       Storage& storage = out_.graph().storages[from_.tensor(id).storage.index()];
       storage.kind = StorageKind::kTemporary;
       storage.released_after = OpId();
     }
+  }
+
+  // A gradient goes into the bucket, and through it to its owner.
+  void Take(TensorId id) {
+    const Bytes bytes = from_.storage_of(id).bytes;
+    if (filled_ + bytes > layout_.zero_bucket * ItemSize(dtype_)) Reduce();
+    // As much as is copied into its place in the bucket.
+    out_.Emit("copy_", Phase::kBackward, "zero", {id}, {}, Stream::kCompute, {id});
+    filled_ += bytes;
   }
 
   // The bucket, when it is full. Computation waits for it (overlap_comm=False). Stage 3 has reduced what comes here.
@@ -94,9 +112,14 @@ class Zero {
     if (!bucket_.valid()) return;
     Reduce();
     if (DropsGradients()) {
-      const StorageId kept = out_.NewStorage(part_ * ItemSize(dtype_), StorageKind::kGradient, "zero.grad");
-      partition_ = out_.FlatTensor(kept, dtype_);
-      out_.Emit("average_tensor", Phase::kBackward, "zero", {bucket_}, {partition_});
+      const bool is_first = !partition_.valid();
+      const StorageId kept =
+          out_.NewStorage(part_ * ItemSize(dtype_), is_first ? StorageKind::kGradient : StorageKind::kTemporary,
+                          is_first ? "zero.grad" : "");
+      const TensorId part = out_.FlatTensor(kept, dtype_);
+      out_.Emit("average_tensor", Phase::kBackward, "zero", {bucket_}, {part});
+      if (!is_first) out_.Emit("add_", Phase::kBackward, "zero", {partition_, part}, {}, Stream::kCompute, {partition_});
+      if (is_first) partition_ = part;
     } else {
       out_.Emit("average_tensor", Phase::kBackward, "zero", {bucket_}, {}, Stream::kCompute, {bucket_});
     }
@@ -147,6 +170,7 @@ TrainingGraph WithZero(TrainingGraph graph, const Layout& layout) {
   if (layout.data != DataParallel::kZero3) return Zero(std::move(graph), layout).Run();
   Layout sharded = layout;
   sharded.data = DataParallel::kFsdp2;
+  sharded.reduces_each_batch = true;
   return Zero(WithFsdp(std::move(graph), sharded), layout).Run();
 }
 

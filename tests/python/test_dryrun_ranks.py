@@ -17,6 +17,9 @@ TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
 pytestmark = pytest.mark.skipif(not (EBBTIDE.parent / "phantom" / "cu13").is_dir(), reason="the build has no phantom GPU")
 
 
+PARAMETERS = 4 * (512 * 512 + 512)  # of the programs' models
+
+
 def dryrun(flags, program, code=0):
     command = [EBBTIDE, "dryrun", "--json", *flags, "--", *program]
     run = subprocess.run([str(part) for part in command], capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
@@ -37,9 +40,8 @@ def test_ranks_take_the_same(mode):
     assert answer["total_bytes"] == first["total_bytes"]
     assert answer["breakdown"]["NCCL"] == first["nccl_bytes"] == 544 << 20
     assert answer["not_modelled"] == {}
-    parameters = 4 * (512 * 512 + 512)
     # Parameters, gradients and two states, whole or by half; DDP has a second copy of the gradients in its buckets.
-    least = parameters * 4 * (5 if mode == "ddp" else 4 / 2)
+    least = PARAMETERS * 4 * (5 if mode == "ddp" else 4 / 2)
     assert first["peak_allocated_bytes"] >= least
 
 
@@ -69,7 +71,52 @@ def test_several_gpus_in_one_process():
     answer, _ = dryrun(["--gpus", 2], [sys.executable, PROGRAMS / "ranks.py", "devices"])
     assert sorted(rank["gpu"] for rank in answer["ranks"]) == [0, 1]
     assert len({rank["pid"] for rank in answer["ranks"]}) == 1
-    assert all(rank["peak_allocated_bytes"] >= 4 * (512 * 512 + 512) * 16 for rank in answer["ranks"])
+    assert all(rank["peak_allocated_bytes"] >= PARAMETERS * 16 for rank in answer["ranks"])
+
+
+def test_data_parallel_has_copies_on_every_gpu():
+    answer, _ = dryrun(["--gpus", 3], [sys.executable, PROGRAMS / "ranks.py", "replicas"])
+    peaks = {rank["gpu"]: rank["peak_allocated_bytes"] for rank in answer["ranks"]}
+    assert sorted(peaks) == [0, 1, 2] and peaks[1] == peaks[2]
+    # Others have a copy of the parameters and gradients of it; the first has the model, its state and gradients of others too.
+    assert peaks[1] >= PARAMETERS * 4 and peaks[0] >= PARAMETERS * 16
+    assert answer["steps"] == 3 and answer["not_modelled"] == {}
+
+
+def test_stages_in_one_process():
+    answer, _ = dryrun(["--gpus", 4], [sys.executable, PROGRAMS / "ranks.py", "stages"])
+    assert sorted(rank["gpu"] for rank in answer["ranks"]) == [0, 1, 2, 3] and answer["steps"] == 3
+    assert all(rank["peak_allocated_bytes"] >= PARAMETERS * 16 for rank in answer["ranks"])
+    assert len({rank["peak_allocated_bytes"] for rank in answer["ranks"][1:-1]}) == 1  # but for the first, with the batch, and the last
+
+
+def of_ranks(answer, count):
+    """All ranks are there, made the same steps and take the same."""
+    assert sorted(rank["rank"] for rank in answer["ranks"]) == list(range(count))
+    assert {rank["steps"] for rank in answer["ranks"]} == {3}
+    for field in ("peak_reserved_bytes", "peak_allocated_bytes", "nccl_bytes"):
+        assert len({rank[field] for rank in answer["ranks"]}) == 1, field
+    assert answer["not_modelled"] == {}
+    return answer["ranks"][0]["peak_allocated_bytes"]
+
+
+def test_spawned_ranks_take_what_torchrun_s_take():
+    spawned, _ = dryrun(["--gpus", 2], [sys.executable, PROGRAMS / "ranks.py", "spawn"])
+    started, _ = dryrun(["--gpus", 2], [*TORCHRUN, "--nproc-per-node", 2, PROGRAMS / "ranks.py", "ddp"])
+    assert of_ranks(spawned, 2) == of_ranks(started, 2)
+
+
+def test_lightning_starts_its_ranks():
+    peaks = {strategy: of_ranks(dryrun(["--gpus", 2], [sys.executable, PROGRAMS / "lightning_ranks.py", strategy])[0], 2)
+             for strategy in ("ddp", "ddp_spawn", "fsdp")}
+    assert peaks["ddp"] == peaks["ddp_spawn"] >= PARAMETERS * 20 > peaks["fsdp"]  # a second copy of the gradients
+
+
+def test_accelerate_starts_its_ranks():
+    launch = [sys.executable, "-m", "accelerate.commands.accelerate_cli", "launch", "--multi_gpu", "--num_processes", 2, "--num_machines", 1,
+              "--mixed_precision", "no", "--dynamo_backend", "no", "--main_process_port", 0]
+    answer, _ = dryrun(["--gpus", 2], [*launch, PROGRAMS / "accelerate_ranks.py"])
+    of_ranks(answer, 2)
 
 
 @pytest.mark.parametrize("bug, words", [

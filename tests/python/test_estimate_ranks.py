@@ -23,7 +23,7 @@ def test_tensor_parallel_divides_matrices_and_what_lies_between(config):
     half = result_of("estimate", config, *FLAGS, "--gpus", "2", "--tp", "2")
     assert whole["breakdown"]["Parameter"] / 2 <= half["breakdown"]["Parameter"] < 0.51 * whole["breakdown"]["Parameter"]  # norms stay whole
     assert 0.5 * whole["breakdown"]["Optstate"] <= half["breakdown"]["Optstate"] < 0.51 * whole["breakdown"]["Optstate"]
-    assert half["breakdown"]["Activation"] < 0.75 * whole["breakdown"]["Activation"]
+    assert half["breakdown"]["Activation"] < 0.8 * whole["breakdown"]["Activation"]  # what goes into matrices is kept whole
     assert half["nccl_bytes"] > 0 and len(half["ranks"]) == 2
 
 
@@ -69,6 +69,26 @@ def test_ranks_that_share_sequences_may_share_matrices_too(config):
     assert both["breakdown"]["Activation"] < 0.75 * sequences["breakdown"]["Activation"]
 
 
+def test_adapters_go_with_their_matrices(config):
+    """Beside a matrix divided by results the second factor is divided, beside one divided by operands the first."""
+    adapters = ("--lora", "8", "--lora-targets", "q_proj", "--lora-targets", "v_proj", "--lora-targets", "o_proj")
+    whole = result_of("estimate", config, *FLAGS, *adapters)
+    half = result_of("estimate", config, *FLAGS, *adapters, "--gpus", "2", "--tp", "2")
+    # Of each of 4 layers: 512 x 8 into q, v and out of o are on every rank; 8 x 512, 8 x 256 and 512 x 8 are divided. Two states in float32.
+    on_all, divided = 3 * 512 * 8, (512 + 256 + 512) * 8
+    assert whole["breakdown"]["Optstate"] == pytest.approx(4 * (on_all + divided) * 8, rel=0.02)
+    assert half["breakdown"]["Optstate"] == pytest.approx(4 * (on_all + divided / 2) * 8, rel=0.02)
+    assert half["peak_allocated_bytes"] < 0.75 * whole["peak_allocated_bytes"]
+
+
+def test_gradients_of_several_batches_wait_whole_unless_each_is_reduced(config):
+    one = result_of("estimate", config, *FLAGS, "--gpus", "4", "--fsdp")
+    whole = result_of("estimate", config, *FLAGS, "--gpus", "4", "--fsdp", "--accumulate", "2")
+    each = result_of("estimate", config, *FLAGS, "--gpus", "4", "--fsdp", "--accumulate", "2", "--reduce-each-batch")
+    assert one["peak_allocated_bytes"] <= each["peak_allocated_bytes"] < whole["peak_allocated_bytes"]
+    assert any("as accelerate has it" in note for note in whole["notes"]) and not any("accelerate" in note for note in each["notes"])
+
+
 def test_fit_tries_every_usual_layout_and_times_each(config):
     result = result_of("fit", config, "--seq-len", "256", "--gpus", "4", "--gpu", "a100-40gb", "--batch-size", "2", "--optimizer", "adamw")
     layouts = {layout["flags"]: layout for layout in result["layouts"]}
@@ -98,7 +118,8 @@ def test_a_pipeline_can_be_inspected_planned_and_fitted(config):
 
 @pytest.mark.parametrize(("flags", "said"), [
     (("--gpus", "8", "--tp", "8"), "multiple"),  # of four key heads
-    (("--gpus", "2", "--tp", "2", "--lora", "4"), "--lora"),
+    (("--gpus", "2", "--tp", "2", "--lora", "4", "--quantize", "nf4"), "expected a multiple of 2"),
+    (("--gpus", "2", "--fsdp", "--reduce-each-batch"), "expected --accumulate"),
     (("--gpus", "8", "--pp", "8"), "as many stages as the model has blocks, 4"),
     (("--gpus", "4", "--pp", "2", "--zero", "2"), "--pp: expected --ddp or --fsdp"),
     (("--gpus", "2", "--pp", "2", "--accumulate", "2"), "--microbatches"),

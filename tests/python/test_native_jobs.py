@@ -85,7 +85,7 @@ LLAMA = {"model_type": "llama", "hidden_size": 256, "intermediate_size": 512, "n
     ({"kernels": "liger", "loss": "fused", "checkpoint": "reentrant", "resize_vocab": 1200, "transformers": "4.48", "autocast": "bf16"},
      "--kernels liger --loss fused --checkpoint=reentrant --resize-vocab 1200 --transformers 4.48 --autocast bf16"),
     ({"gpus": 4, "fsdp": 2, "packing": True}, "--gpus 4 --fsdp --packing"),
-    ({"gpus": 4, "fsdp": "1"}, "--gpus 4 --fsdp=1"),
+    ({"gpus": 4, "fsdp": "1", "accumulate": 2, "reduce_each_batch": True}, "--gpus 4 --fsdp=1 --accumulate 2 --reduce-each-batch"),
     ({"gpus": 2, "zero": 2, "optimizer": "adamw"}, "--gpus 2 --zero 2 --optimizer adamw"),
     ({"gpus": 4, "tp": 2, "ddp": True}, "--gpus 4 --tp 2 --ddp"),
     ({"gpus": 2, "pp": 2, "microbatches": 4, "batch_size": 8}, "--gpus 2 --pp 2 --microbatches 4 --batch-size 8"),

@@ -21,9 +21,11 @@ namespace {
 
 using testing::HasSubstr;
 
-TrainingGraph Load(const std::string& name, std::int64_t batch, const std::string& optimizer = "adamw") {
+TrainingGraph Load(const std::string& name, std::int64_t batch, const std::string& optimizer = "adamw",
+                   std::int64_t batches = 1) {
   model::ModelOptions options;
   options.batch_size = batch;
+  options.accumulate = batches;
   options.optimizer = optimizer;
   options.device = model::Device::kCuda;
   if (name == "mlp") options.widths = {64, 128, 128, 32};
@@ -119,6 +121,61 @@ TEST(RankGraph, ZeroDividesWhatItsStageSays) {
   EXPECT_EQ(BytesOf(third, StorageKind::kGradient), part);
 }
 
+std::size_t Count(const TrainingGraph& graph, std::string_view kind) {
+  return static_cast<std::size_t>(std::ranges::count_if(graph.ops, [&](const Op& op) { return op.kind == kind; }));
+}
+
+// Of three batches each gathers its units in forward and, but for what lies in no block, in backward.
+TEST(RankGraph, BatchesThatAddUpGatherEachAndReduceOnceOrEach) {
+  const TrainingGraph graph = Load("gpt2", 1, "adamw", 3);
+  const std::size_t units = FindUnits(graph).units.size();
+  for (const DataParallel data : {DataParallel::kFsdp1, DataParallel::kFsdp2}) {
+    for (const bool each : {false, true}) {
+      Layout layout = Of(data, 4);
+      layout.reduces_each_batch = each;
+      const auto rank = RankGraph(graph, layout);
+      ASSERT_TRUE(rank) << rank.error().message;
+      const Status valid = Check(*rank);
+      ASSERT_TRUE(valid) << Describe(layout) << ": " << valid.error().message;
+      EXPECT_EQ(Count(*rank, "all_gather_into_tensor"), 3 * (units + units - 1));
+      EXPECT_EQ(Count(*rank, "reduce_scatter_tensor"), each ? 3 * units : units);
+      EXPECT_EQ(BytesOf(*rank, StorageKind::kGradient), BytesOf(*rank, StorageKind::kParameter));
+    }
+  }
+}
+
+// Gradients that wait whole take more than reduced ones: by three quarters of them, less what is single at a time.
+TEST(RankGraph, GradientsOfSeveralBatchesWaitWholeUnlessEachIsReduced) {
+  const TrainingGraph one = Load("gpt2", 1), two = Load("gpt2", 1, "adamw", 2);
+  const auto peak = [](const TrainingGraph& graph, const Layout& layout) {
+    const TrainingGraph rank = *RankGraph(graph, layout);
+    return PeakLiveBytes(rank, ComputeLiveness(rank)).bytes;
+  };
+  const Bytes gradients = BytesOf(one, StorageKind::kGradient);
+  for (const DataParallel data : {DataParallel::kFsdp1, DataParallel::kFsdp2}) {
+    Layout layout = Of(data, 4);
+    const Bytes alone = peak(one, layout), whole = peak(two, layout);
+    layout.reduces_each_batch = true;
+    const Bytes reduced = peak(two, layout);
+    EXPECT_GT(whole, alone + gradients / 2);
+    EXPECT_LT(reduced, alone + gradients / 2);
+  }
+}
+
+TEST(RankGraph, ZeroReducesSumsInStageOneAndEveryBatchFromStageTwoOn) {
+  const TrainingGraph graph = Load("mlp", 4, "adamw", 3);
+  for (const auto& [data, copies] :
+       {std::pair(DataParallel::kZero1, 6), {DataParallel::kZero2, 18}}) {  // gradients into the bucket, of six
+    const TrainingGraph rank = *RankGraph(graph, Of(data, 4));
+    ASSERT_TRUE(Check(rank)) << Check(rank).error().message;
+    EXPECT_EQ(Count(rank, "copy_"), copies);
+    EXPECT_EQ(BytesOf(rank, StorageKind::kGradient), data == DataParallel::kZero1 ? kParameters : kParameters / 4);
+  }
+  const TrainingGraph third = *RankGraph(graph, Of(DataParallel::kZero3, 4));
+  ASSERT_TRUE(Check(third)) << Check(third).error().message;
+  EXPECT_EQ(BytesOf(third, StorageKind::kGradient), kParameters / 4);
+}
+
 // What backward reads of a unit is gathered anew, so nothing of it lives in between.
 TEST(RankGraph, AUnitIsNotHeldBetweenForwardAndBackward) {
   const TrainingGraph graph = Load("gpt2", 1, "sgd");
@@ -154,6 +211,11 @@ TEST(RankGraph, WhatIsNotModelledIsRefused) {
   EXPECT_THAT(RankGraph(Load("gpt2", 1), layout).error().message,
               HasSubstr("as many stages as the model has blocks, 12"));
   layout.pp = 1;
+  layout.reduces_each_batch = true;
+  layout.data = DataParallel::kFsdp2;
+  EXPECT_THAT(RankGraph(graph, layout).error().message, HasSubstr("expected --accumulate"));
+  layout.data = DataParallel::kDdp;
+  EXPECT_THAT(RankGraph(Load("mlp", 4, "sgd", 2), layout).error().message, HasSubstr("expected --fsdp"));
   layout.microbatches = 4;
   EXPECT_THAT(RankGraph(graph, layout).error().message, HasSubstr("--microbatches: expected --pp"));
 }

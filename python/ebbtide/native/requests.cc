@@ -92,6 +92,7 @@ constexpr auto kLayoutOptions = std::to_array<LayoutOption>({
     {"microbatches", EBB_SET(layout.microbatches = PositiveOf(value))},
     {"chunks", EBB_SET(layout.chunks = PositiveOf(value))},
     {"cp", EBB_SET(layout.cp = PositiveOf(value))},
+    {"reduce_each_batch", EBB_SET(layout.reduces_each_batch = TruthOf(value))},
 });
 #undef EBB_SET
 

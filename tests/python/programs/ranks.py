@@ -1,4 +1,4 @@
-"""Training on several GPUs, three steps: ranks.py ddp | fsdp | mesh | values | devices."""
+"""Training on several GPUs, three steps: ranks.py ddp | fsdp | mesh | values, one rank of many; devices | replicas | stages | spawn, the whole."""
 
 import os
 import sys
@@ -90,10 +90,57 @@ def devices():
         optimizer.zero_grad()
 
 
-if sys.argv[1] == "devices":
-    devices()
-else:
+def replicas():
+    """One process: torch's DataParallel, a copy of the model and a part of the batch on every GPU."""
+    train(nn.DataParallel(layers().to("cuda:0")), "cuda:0")
+
+
+def stages():
+    """One process: parts of a batch pass the GPUs one behind the other; every GPU has a stream for what it hands on."""
+    count = torch.cuda.device_count()
+    parts = [layers().to(f"cuda:{i}") for i in range(count)]
+    streams = [torch.cuda.Stream(i) for i in range(count)]
+    optimizer = torch.optim.AdamW([parameter for part in parts for parameter in part.parameters()])
+    for _ in range(3):
+        for batch in torch.randn(64, 512, device="cuda:0").chunk(4):
+            for i, part in enumerate(parts):
+                streams[i].wait_stream(torch.cuda.current_stream(i))
+                with torch.cuda.stream(streams[i]):
+                    moved = batch.to(f"cuda:{i}", non_blocking=True)
+                torch.cuda.current_stream(i).wait_stream(streams[i])
+                moved.record_stream(torch.cuda.current_stream(i))
+                batch = part(moved)
+            batch.square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+def spawned(rank, count, port):
+    os.environ.update(RANK=str(rank), WORLD_SIZE=str(count), LOCAL_RANK=str(rank), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+    run(ddp)
+
+
+def spawn():
+    import socket
+
+    import torch.multiprocessing as multiprocessing
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    count = torch.cuda.device_count()
+    multiprocessing.spawn(spawned, (count, port), nprocs=count)
+
+
+def run(what):
     torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     dist.init_process_group("nccl")
-    {"ddp": ddp, "fsdp": fsdp, "mesh": mesh, "values": values}[sys.argv[1]]()
+    what()
     dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    whole = {"devices": devices, "replicas": replicas, "stages": stages, "spawn": spawn}
+    if sys.argv[1] in whole:
+        whole[sys.argv[1]]()
+    else:
+        run({"ddp": ddp, "fsdp": fsdp, "mesh": mesh, "values": values}[sys.argv[1]])
