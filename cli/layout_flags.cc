@@ -40,8 +40,9 @@ void AddLayoutFlags(CLI::App& verb, parallel::Layout& layout) {
   number("--pp", layout.pp, "Stages, one behind the other (pipeline parallel)");
   number("--microbatches", layout.microbatches, "With --pp: batches that pass the stages in a step (default: --pp)");
   number("--chunks", layout.chunks, "With --pp: parts of the model on each GPU, interleaved (default 1)");
-  verb.add_flag("--reduce-each-batch", layout.reduces_each_batch,
-                "With --fsdp and --accumulate: gradients of every batch are reduced, as Lightning and torchtitan have it")
+  verb.add_flag(
+          "--reduce-each-batch", layout.reduces_each_batch,
+          "With --fsdp and --accumulate: gradients of every batch are reduced, as Lightning and torchtitan have it")
       ->disable_flag_override();
   number("--cp", layout.cp, "Ranks that share a sequence (context parallel)");
 }

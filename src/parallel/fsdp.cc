@@ -21,6 +21,7 @@
 #include <utility>
 
 #include "base/id_set.h"
+#include "parallel/fsdp_schedule.h"
 #include "parallel/rank.h"
 #include "parallel/rewriter.h"
 #include "parallel/shards.h"
@@ -36,6 +37,7 @@ class Fsdp {
         layout_(layout),
         ranks_(layout.data_ranks()),
         units_(FindUnits(from_, IsFirst() && layout.adapters_apart)),
+        schedule_(ScheduleOf(from_, units_, layout)),
         out_(std::move(from_)) {
     ShardUpdate(out_, layout, units_);
     for (std::size_t i = 0; i < from_.tensors.size(); ++i) {
@@ -44,21 +46,20 @@ class Fsdp {
       tensors_of_[from_.tensors[i].storage].push_back(TensorId(i));
     }
     FindReads();
-    // Microbatches of a stage pass it with their parameters gathered: they are one pass.
-    const std::vector<Pass> passes =
-        IsStage() ? std::vector{Pass{0, from_.ops.size()}} : PassesOf(from_);
-    if (IsFirst() || layout.reduces_each_batch) added_ = AddedGradients(from_, passes);
-    for (const auto& pass : passes) NotePass(pass);
+    if (IsFirst() || layout.reduces_each_batch) added_ = AddedGradients(from_, BatchesOf(from_, layout));
+    for (const UnitsPass& pass : schedule_.passes) {
+      if (IsFirst() && layout.reentrant) HoldInputs(pass);
+    }
     BeginPass(0);
   }
 
   TrainingGraph Run() && {
     for (std::size_t i = 0; i < from_.ops.size(); ++i) {
       const OpId old(i);
-      if (now_ + 1 < passes_.size() && i == passes_[now_ + 1].begin) BeginPass(now_ + 1);
-      for (const std::size_t u : At(forward_at_, old)) GatherForward(u);
+      if (now_ + 1 < schedule_.passes.size() && i == schedule_.passes[now_ + 1].begin) BeginPass(now_ + 1);
+      for (const std::size_t u : At(schedule_.forward_at, old)) GatherForward(u);
       if (from_.op(old).phase == Phase::kBackward && !std::exchange(backward_begun_, true)) BeginBackward();
-      for (const std::size_t u : At(backward_at_, old)) GatherBackward(u);
+      for (const std::size_t u : At(schedule_.backward_at, old)) GatherBackward(u);
       for (const std::size_t u : At(holding_at_, old)) holding_ = u, holds_from_ = out_.next().Next();
       if (const auto added = added_.find(old); added != added_.end()) {
         fresh_[added->second.gradient] = added->second.fresh;  // what comes of it is added with its unit
@@ -69,8 +70,8 @@ class Fsdp {
       } else {
         Copy(old);
       }
-      for (const std::size_t u : At(forward_end_, old)) EndForward(u);
-      for (const std::size_t u : At(reduce_at_, old)) EndUnit(u);
+      for (const std::size_t u : At(schedule_.forward_end, old)) EndForward(u);
+      for (const std::size_t u : At(schedule_.reduce_at, old)) EndUnit(u);
       if (old == pass().last_backward && IsStage()) ReduceAll();
       if (old == pass().last_backward) FinishBackward();
     }
@@ -78,7 +79,6 @@ class Fsdp {
   }
 
  private:
-  using Places = std::multimap<OpId, std::size_t>;
   // Where one unit's whole parameters are, for one direction.
   struct Gathered {
     std::map<TensorId, TensorId> tensors;  // by tensor of the old graph
@@ -87,16 +87,8 @@ class Fsdp {
     TensorId flat_tensor;
   };
 
-  // One of several batches.
-  struct UnitsPass {
-    std::size_t begin = 0;                    // its first op
-    std::vector<Unit> units;                  // when it uses each
-    OpId last_backward;                       // of the old graph
-    std::vector<std::size_t> backward_order;  // of the units that backward gathers
-  };
-
-  const UnitsPass& pass() const { return passes_[now_]; }
-  bool IsLastPass() const { return now_ + 1 == passes_.size(); }
+  const UnitsPass& pass() const { return schedule_.passes[now_]; }
+  bool IsLastPass() const { return now_ + 1 == schedule_.passes.size(); }
 
   void BeginPass(std::size_t number) {
     now_ = number;
@@ -109,32 +101,6 @@ class Fsdp {
 
   bool IsFirst() const { return layout_.data == DataParallel::kFsdp1; }
   bool IsStage() const { return layout_.pp > 1; }
-
-  static std::vector<std::size_t> At(const Places& places, OpId op) {
-    std::vector<std::size_t> units;
-    const auto [first, last] = places.equal_range(op);
-    for (auto one = first; one != last; ++one) units.push_back(one->second);
-    return units;
-  }
-
-  // By unit, behind which op of a pass its gradients are complete.
-  std::map<std::size_t, std::size_t> GradientsEnds(const Pass& pass) const {
-    std::map<StorageId, std::size_t> unit_of;
-    for (const auto& [parameter, gradient] : units_.gradient_of)
-      unit_of.emplace(gradient, units_.unit_of.at(parameter));
-    std::map<std::size_t, std::size_t> ends;
-    for (std::size_t i = pass.begin; i < pass.end; ++i) {
-      if (from_.ops[i].phase != Phase::kBackward) continue;
-      for (const auto* list : {&from_.ops[i].outputs, &from_.ops[i].mutated}) {
-        for (const TensorId id : *list) {
-          const StorageId storage = from_.tensor(id).storage;
-          if (from_.storage(storage).kind != StorageKind::kGradient) continue;
-          if (const auto found = unit_of.find(storage); found != unit_of.end()) ends[found->second] = i + 1;
-        }
-      }
-    }
-    return ends;
-  }
 
   // What backward reads of parameters, and which tensors ops of each direction yield.
   void FindReads() {
@@ -152,47 +118,6 @@ class Fsdp {
       in_update_.insert(op.outputs.begin(), op.outputs.end());
       yielded_in_update_.insert(op.outputs.begin(), op.outputs.end());
     }
-  }
-
-  // Of a pipeline every unit does, as torchtitan has it: microbatches pass it again and again.
-  bool StaysGathered(const Unit& unit) const {
-    return unit.name.empty() || !layout_.reshard_after_forward || IsStage();
-  }
-
-  void NotePass(const Pass& pass) {
-    UnitsPass& noted = passes_.emplace_back();
-    noted.begin = pass.begin;
-    noted.units = FindUnits(from_, IsFirst() && layout_.adapters_apart, pass).units;
-    for (std::size_t i = pass.begin; i < pass.end; ++i) {
-      if (from_.ops[i].phase == Phase::kBackward) noted.last_backward = OpId(i);
-    }
-    const std::map<std::size_t, std::size_t> ends = GradientsEnds(pass);
-    for (std::size_t u = 0; u < noted.units.size(); ++u) {
-      const auto end = ends.find(u);
-      Note(u, noted, end == ends.end() ? 0 : end->second);
-    }
-    std::ranges::sort(noted.backward_order, {}, [&](std::size_t u) { return noted.units[u].backward_begin; });
-    if (IsFirst() && layout_.reentrant) HoldInputs(noted);
-  }
-
-  // `gradients_end`: behind which op its gradients are complete.
-  void Note(std::size_t u, UnitsPass& pass, std::size_t gradients_end) {
-    const Unit& unit = pass.units[u];
-    if (unit.InForward()) {
-      forward_at_.emplace(unit.forward_begin, u);
-      forward_end_.emplace(OpId(unit.forward_end.index() - 1), u);
-    }
-    const bool reads = std::any_of(unit.parameters.begin(), unit.parameters.end(), [&](StorageId parameter) {
-      const auto& tensors = tensors_of_[parameter];
-      return std::any_of(tensors.begin(), tensors.end(), [&](TensorId id) { return read_in_backward_.contains(id); });
-    });
-    if (unit.InBackward() && reads && !StaysGathered(unit)) {
-      backward_at_.emplace(unit.backward_begin, u);
-      pass.backward_order.push_back(u);
-    }
-    if (!unit.trained || IsStage()) return;
-    const std::size_t last = std::max<std::size_t>(unit.backward_end.index(), gradients_end);
-    if (last > 0) reduce_at_.emplace(OpId(last - 1), u);
   }
 
   // As it is gathered, padded.
@@ -270,7 +195,7 @@ class Fsdp {
 
   void EndForward(std::size_t u) {
     const Unit& unit = units_.units[u];
-    if (StaysGathered(unit)) return;
+    if (StaysGathered(unit, layout_)) return;
     const OpId last(out_.next().index() - 1);
     for (const StorageId storage : forward_[u].storages) out_.graph().storages[storage.index()].released_after = last;
     if (IsFirst() && forward_[u].flat.valid()) {
@@ -293,7 +218,7 @@ class Fsdp {
   void EndBackward(std::size_t u) {
     const OpId last(out_.next().index() - 1);
     for (Gathered* held : {&forward_[u], &backward_[u]}) {
-      const bool ends_here = held == &backward_[u] || StaysGathered(units_.units[u]);
+      const bool ends_here = held == &backward_[u] || StaysGathered(units_.units[u], layout_);
       if (!ends_here) continue;
       for (const StorageId storage : held->storages) out_.graph().storages[storage.index()].released_after = last;
       if (IsFirst() && held->flat.valid()) {
@@ -397,7 +322,7 @@ class Fsdp {
     }
     for (std::size_t u = 0; u < units_.units.size(); ++u) {
       const Unit& unit = units_.units[u];
-      if (unit.trained || !StaysGathered(unit)) continue;
+      if (unit.trained || !StaysGathered(unit, layout_)) continue;
       for (const StorageId storage : forward_[u].storages) out_.graph().storages[storage.index()].released_after = last;
       if (IsFirst() && forward_[u].flat.valid()) out_.graph().storages[forward_[u].flat.index()].released_after = last;
     }
@@ -505,9 +430,9 @@ class Fsdp {
     const Bytes reduced = gradients.elements * ItemSize(dtype);  // this rank's part
     const auto sum = shard_sums_.find(u);
     const bool is_first = sum == shard_sums_.end();
-    const StorageId output =
-        out_.NewStorage(gradients.elements * ItemSize(shard_dtype),
-                        is_first ? StorageKind::kGradient : StorageKind::kTemporary, is_first ? unit.name + ".grad" : "");
+    const StorageId output = out_.NewStorage(gradients.elements * ItemSize(shard_dtype),
+                                             is_first ? StorageKind::kGradient : StorageKind::kTemporary,
+                                             is_first ? unit.name + ".grad" : "");
     const TensorId flat_output = out_.FlatTensor(output, shard_dtype);
     std::vector<TensorId> outputs = {flat_output};
     if (is_first) ShardGradients(gradients, output, outputs);
@@ -554,21 +479,20 @@ class Fsdp {
   const Layout layout_;
   const std::int64_t ranks_;
   Units units_;
+  UnitSchedule schedule_;
   Rewriter out_;
   std::map<StorageId, std::vector<TensorId>> tensors_of_;  // of the old graph, by parameter and gradient
   IdSet<TensorId> read_in_backward_, yielded_in_backward_, yielded_in_forward_, in_update_, yielded_in_update_;
-  std::vector<UnitsPass> passes_;
-  std::size_t now_ = 0;                      // the pass at hand
-  std::map<OpId, AddedGradient> added_;      // of the old graph: ops that units do as a whole
-  std::map<StorageId, TensorId> fresh_;      // of the pass at hand, by gradient
-  std::map<std::size_t, TensorId> sums_;     // by unit: flat gradients of all batches so far
+  std::size_t now_ = 0;                         // the pass at hand
+  std::map<OpId, AddedGradient> added_;         // of the old graph: ops that units do as a whole
+  std::map<StorageId, TensorId> fresh_;         // of the pass at hand, by gradient
+  std::map<std::size_t, TensorId> sums_;        // by unit: flat gradients of all batches so far
   std::map<std::size_t, TensorId> shard_sums_;  // likewise, reduced
-  Places forward_at_, forward_end_, backward_at_, reduce_at_;
-  std::vector<Gathered> forward_, backward_;  // by unit, in this pass
+  std::vector<Gathered> forward_, backward_;    // by unit, in this pass
   std::map<TensorId, TensorId> gradient_shard_;
   bool backward_begun_ = false;
   // ---- Of frozen blocks that a reentrant checkpoint runs again, in the first FSDP
-  Places holding_at_;
+  UnitPlaces holding_at_;
   std::optional<std::size_t> holding_;         // the unit that runs backward
   OpId holds_from_;                            // its first op in the new graph
   std::map<StorageId, StorageId> version_of_;  // by storage of the old graph: what has taken its place

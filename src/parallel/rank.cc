@@ -42,8 +42,7 @@ Result<TrainingGraph> RankGraph(TrainingGraph graph, const Layout& layout) {
         "dryrun --gpus` runs it");
   }
   const bool has_several_passes = PassesOf(graph).size() > 1;
-  if (layout.pp > 1 && has_several_passes)
-    return Fail("--accumulate: of no use with --pp, expected --microbatches");
+  if (layout.pp > 1 && has_several_passes) return Fail("--accumulate: of no use with --pp, expected --microbatches");
   // Heads are divided first: attention over the ranks of a sequence is that of the heads of one.
   if (layout.tp > 1) {
     EBB_ASSIGN_OR_RETURN(graph, TensorParallel(graph, layout));

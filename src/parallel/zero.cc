@@ -118,7 +118,8 @@ class Zero {
                           is_first ? "zero.grad" : "");
       const TensorId part = out_.FlatTensor(kept, dtype_);
       out_.Emit("average_tensor", Phase::kBackward, "zero", {bucket_}, {part});
-      if (!is_first) out_.Emit("add_", Phase::kBackward, "zero", {partition_, part}, {}, Stream::kCompute, {partition_});
+      if (!is_first)
+        out_.Emit("add_", Phase::kBackward, "zero", {partition_, part}, {}, Stream::kCompute, {partition_});
       if (is_first) partition_ = part;
     } else {
       out_.Emit("average_tensor", Phase::kBackward, "zero", {bucket_}, {}, Stream::kCompute, {bucket_});
