@@ -49,6 +49,10 @@ def test_small_contents_are_exchanged():
     dryrun(["--gpus", 3], [*TORCHRUN, "--nproc-per-node", 3, PROGRAMS / "ranks.py", "values"])
 
 
+def test_what_one_thread_waits_for_and_another_has_found_has_come():
+    dryrun(["--gpus", 2], [*TORCHRUN, "--nproc-per-node", 2, PROGRAMS / "ranks.py", "polled"])
+
+
 def test_one_rank_of_many():
     answer, _ = dryrun(["--world-size", 64, "--ranks", "0,13"], [sys.executable, PROGRAMS / "ranks.py", "fsdp"])
     assert sorted(rank["rank"] for rank in answer["ranks"]) == [0, 13]
@@ -94,7 +98,7 @@ def of_ranks(answer, count):
     """All ranks are there, made the same steps and take the same."""
     assert sorted(rank["rank"] for rank in answer["ranks"]) == list(range(count))
     assert {rank["steps"] for rank in answer["ranks"]} == {3}
-    for field in ("peak_reserved_bytes", "peak_allocated_bytes", "nccl_bytes"):
+    for field in ("peak_allocated_bytes", "nccl_bytes"):  # what is reserved depends on time where streams are recorded
         assert len({rank[field] for rank in answer["ranks"]}) == 1, field
     assert answer["not_modelled"] == {}
     return answer["ranks"][0]["peak_allocated_bytes"]

@@ -1,6 +1,7 @@
 // Groups of calls: what is sent is posted first, then every collective, and each stream gets one operation that is over
 // when the other ranks have posted theirs. Content is that of the moment of submission.
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
 #include "phantom/core/copy.h"
@@ -167,11 +168,13 @@ class Collected : public Pending {
     for (const Part& part : parts) {
       const Communicator& communicator = *part.transfer.communicator;
       if (communicator.meeting)
-        WaitInMeeting(*communicator.meeting, communicator.rank, What(part), [&part] { return Missing(part); });
+        WaitInMeeting(*communicator.meeting, communicator.rank, What(part),
+                      [&] { return are_here_ ? std::vector<int>{} : Missing(part); });
     }
   }
 
   Nanos Finish() override {
+    are_here_ = true;
     TheDevice().known.Arrived(this);
     Nanos end = ready_;
     for (Part& part : parts) end = std::max(end, FinishPart(part));
@@ -222,6 +225,9 @@ class Collected : public Pending {
   }
 
   const Nanos ready_;
+  // The others were found here, by any thread: one that still waits for them must not look again, as what they posted
+  // may have been taken since.
+  std::atomic<bool> are_here_{false};
 };
 
 // Reads what a rank gives, as far as it is small and known.

@@ -1,4 +1,4 @@
-"""Training on several GPUs, three steps: ranks.py ddp | fsdp | mesh | values, one rank of many; devices | replicas | stages | spawn, the whole."""
+"""Training on several GPUs, three steps: ranks.py ddp | fsdp | mesh | values | polled, one rank of many; devices | replicas | stages | spawn, the whole."""
 
 import os
 import sys
@@ -80,6 +80,27 @@ def values():
     dist.barrier()
 
 
+def polled():
+    """One thread waits for what comes while another asks again and again whether it has come, as torch's watchdog does."""
+    import threading
+
+    for number in range(50):
+        dist.barrier()
+        value = torch.full((1,), float(number), device="cuda")
+        if dist.get_rank() == 0:
+            dist.send(value, 1)
+            continue
+        arrived = torch.cuda.Event()
+        work = dist.irecv(value, 0)
+        work.wait()
+        arrived.record()
+        asking = threading.Thread(target=lambda event=arrived: [None for _ in iter(event.query, True)])
+        asking.start()
+        arrived.synchronize()
+        asking.join()
+        assert value.item() == number
+
+
 def devices():
     """One process: a model over two GPUs."""
     first, second = layers().to("cuda:0"), layers().to("cuda:1")
@@ -143,4 +164,4 @@ if __name__ == "__main__":
     if sys.argv[1] in whole:
         whole[sys.argv[1]]()
     else:
-        run({"ddp": ddp, "fsdp": fsdp, "mesh": mesh, "values": values}[sys.argv[1]])
+        run({"ddp": ddp, "fsdp": fsdp, "mesh": mesh, "values": values, "polled": polled}[sys.argv[1]])
