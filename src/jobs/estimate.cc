@@ -48,14 +48,18 @@ Result<std::shared_ptr<const TrainingGraph>> LoadAtBatch(const ModelRequest& req
 
 // A model that cannot be made for other batches (an .onnx with a fixed one) has no largest; only a search that was
 // stopped fails.
-Result<std::optional<LargestBatches>> LargestBatchesOf(const ModelRequest& request, const estimate::Options& options,
+Result<std::optional<LargestBatches>> LargestBatchesOf(const ModelRequest& request, const EstimateResult& asked,
                                                        const JobContext& context) {
   if (!AnyBatchModel::IsPossible(request)) return std::nullopt;
   const auto model = AnyBatchModel::Open(request, context);
   EBB_RETURN_IF_ERROR(context.CheckStop());
   if (!model) return std::nullopt;
   context.Tell({.phase = "largest batch", .share = 0, .note = {}});
-  const auto largest = FindLargestBatches(*model, options, context);
+  TriedBatch known;
+  if (model->stages() == 1 && !model->captured_batch() && request.Gave("--batch-size")) {
+    known = {request.options.batch_size, asked.estimate.fits, asked.estimate.total(), asked.safe.bytes};
+  }
+  const auto largest = FindLargestBatches(*model, asked.options, context, known);
   if (!largest && largest.error().kind == ErrorKind::kStopped) return tl::unexpected<Error>(largest.error());
   return largest ? std::optional(*largest) : std::nullopt;
 }
@@ -138,7 +142,7 @@ Result<EstimateResult> Estimate(const EstimateRequest& request, const JobContext
   Describe(out);
   EBB_ASSIGN_OR_RETURN(out.worst_routing, WorstRouting(model, out.options, context));
   if (!out.estimate.fits) {
-    EBB_ASSIGN_OR_RETURN(const std::optional<LargestBatches> largest, LargestBatchesOf(model, out.options, context));
+    EBB_ASSIGN_OR_RETURN(const std::optional<LargestBatches> largest, LargestBatchesOf(model, out, context));
     if (largest) {
       out.largest_batch = largest->fits;
       out.largest_safe_batch = largest->safe;

@@ -8,24 +8,16 @@
 #include "estimate/safety.h"
 
 namespace ebbtide::jobs {
-namespace {
-
-struct Trial {
-  bool fits = false;
-  Bytes total = 0, safe = 0;
-};
-
-}  // namespace
-
 Result<LargestBatches> FindLargestBatches(const AnyBatchModel& model, const estimate::Options& options,
-                                          const JobContext& context) {
+                                          const JobContext& context, const TriedBatch& known) {
   estimate::Options without_timeline = options;
   without_timeline.keep_timeline = false;
-  std::map<std::int64_t, Trial> tried;  // both searches ask near the same batches
-  const auto attempt = [&](std::int64_t batch) -> Result<Trial> {
-    if (const auto known = tried.find(batch); known != tried.end()) return known->second;
+  std::map<std::int64_t, TriedBatch> tried;  // both searches ask near the same batches
+  if (known.batch > 0) tried.emplace(known.batch, known);
+  const auto attempt = [&](std::int64_t batch) -> Result<TriedBatch> {
+    if (const auto before = tried.find(batch); before != tried.end()) return before->second;
     EBB_RETURN_IF_ERROR(context.CheckStop());
-    Trial trial{true, 0, 0};  // of the rank that takes most
+    TriedBatch trial{batch, true, 0, 0};
     for (std::int64_t stage = 0; stage < model.stages(); ++stage) {
       EBB_ASSIGN_OR_RETURN(const TrainingGraph graph, model.At(batch, stage));
       const estimate::Estimate estimate = estimate::EstimateTraining(graph, without_timeline);
@@ -38,11 +30,11 @@ Result<LargestBatches> FindLargestBatches(const AnyBatchModel& model, const esti
   };
   const Bytes capacity = options.gpu.memory;
   const auto fits = [&](std::int64_t batch) -> Result<estimate::BatchTrial> {
-    EBB_ASSIGN_OR_RETURN(const Trial trial, attempt(batch));
+    EBB_ASSIGN_OR_RETURN(const TriedBatch trial, attempt(batch));
     return estimate::BatchTrial{trial.fits, trial.total};
   };
   const auto is_safe = [&](std::int64_t batch) -> Result<estimate::BatchTrial> {
-    EBB_ASSIGN_OR_RETURN(const Trial trial, attempt(batch));
+    EBB_ASSIGN_OR_RETURN(const TriedBatch trial, attempt(batch));
     return estimate::BatchTrial{trial.fits && trial.safe <= capacity, trial.safe};
   };
   LargestBatches largest;

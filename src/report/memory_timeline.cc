@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <numeric>
 
 #include "base/file.h"
 #include "base/json_reader.h"
@@ -100,23 +99,28 @@ std::vector<const TimedAllocation*> ByEnd(const MemoryTimeline& timeline) {
   return ordered;
 }
 
-// Calls `visit(event, bytes by category)` for every event at which an allocation begins or ends, in order.
+// Calls `visit(event, bytes by category, their sum)` for every event at which an allocation begins or ends, in order.
 template <class Visit>
 void Sweep(const MemoryTimeline& timeline, Visit visit) {
   const std::vector<const TimedAllocation*> ends = ByEnd(timeline);
   std::array<Bytes, kMemoryCategories> bytes{};
+  Bytes sum = 0;
+  const auto add = [&](MemoryCategory category, Bytes change) {
+    bytes[static_cast<std::size_t>(category)] += change;
+    sum += change;
+  };
   std::size_t next_end = 0;
   for (std::size_t i = 0; i < timeline.allocations.size() || next_end < ends.size();) {
     const std::int64_t begin = i < timeline.allocations.size() ? timeline.allocations[i].begin : timeline.events;
     const std::int64_t end = next_end < ends.size() ? ends[next_end]->end : timeline.events;
     const std::int64_t now = std::min(begin, end);
     for (; next_end < ends.size() && ends[next_end]->end == now; ++next_end) {
-      bytes[static_cast<std::size_t>(ends[next_end]->category)] -= ends[next_end]->bytes;
+      add(ends[next_end]->category, -ends[next_end]->bytes);
     }
     for (; i < timeline.allocations.size() && timeline.allocations[i].begin == now; ++i) {
-      bytes[static_cast<std::size_t>(timeline.allocations[i].category)] += timeline.allocations[i].bytes;
+      add(timeline.allocations[i].category, timeline.allocations[i].bytes);
     }
-    visit(now, bytes);
+    visit(now, bytes, sum);
   }
 }
 
@@ -184,11 +188,10 @@ std::vector<TimelineSample> SampleTimeline(const MemoryTimeline& timeline, std::
   };
   std::size_t last_share = count;
   Bytes most = 0;  // of the last sample
-  Sweep(timeline, [&](std::int64_t at, const std::array<Bytes, kMemoryCategories>& bytes) {
+  Sweep(timeline, [&](std::int64_t at, const std::array<Bytes, kMemoryCategories>& bytes, Bytes allocated) {
     const std::size_t of = std::min(share(at), count - 1);
     const bool is_close = closely.begin <= at && at < closely.end;
     const bool is_new = is_close || samples.empty() || of != last_share;
-    const Bytes allocated = std::accumulate(bytes.begin(), bytes.end(), Bytes{0});
     last_share = is_close ? count : of;
     if (!is_new && allocated <= most) return;
     if (is_new) samples.emplace_back();
