@@ -43,6 +43,13 @@ constexpr Row kRules[] = {
     {"convolution_backward", ConvolutionBackwardScratch, Layout::kImages},
     {"embedding", EmbeddingScratch},
     {"embedding_dense_backward", EmbeddingBackwardScratch},
+    {"fused_lora_gptq4", FusedLoraScratch},
+    {"fused_lora_gptq4_input_backward", FusedLoraInputBackwardScratch},
+    {"fused_lora_nf4", FusedLoraScratch},
+    {"fused_lora_nf4_", FusedLoraScratch},
+    {"fused_lora_nf4_input_backward", FusedLoraInputBackwardScratch},
+    {"fused_lora_nf4_input_backward_", FusedLoraInputBackwardScratch},
+    {"fused_lora_weights_backward", FusedLoraWeightsBackwardScratch},
     {"linalg_vector_norm", ReductionScratch},
     {"max_pool2d_with_indices", CopiesScratch, Layout::kPlanar},
     {"max_pool2d_with_indices_backward", CopiesScratch, Layout::kPlanar},
@@ -54,6 +61,8 @@ constexpr Row kRules[] = {
     {"nll_loss_backward", CopiesScratch},
     {"nll_loss_forward", CopiesScratch},
     {"prod", ReductionScratch},
+    {"quantized_linear", QuantizedLinearScratch},
+    {"quantized_linear_backward", QuantizedLinearScratch},
     {"sum", ReductionScratch},
 };
 static_assert(std::ranges::is_sorted(kRules, {}, &Row::kind));
@@ -61,7 +70,10 @@ static_assert(std::ranges::is_sorted(kRules, {}, &Row::kind));
 constexpr std::string_view kCublasKinds[] = {
     "addmm", "mm", "matmul", "bmm", "baddbmm", "addbmm", "addmv", "mv", "dot", "_cudnn_rnn",
     // of bitsandbytes, GPTQ and Liger, which call it
-    "quantized_linear", "quantized_linear_backward", "liger_linear_cross_entropy"};
+    "quantized_linear", "quantized_linear_backward", "liger_linear_cross_entropy",
+    // and of fms-acceleration's adapters
+    "fused_lora_gptq4", "fused_lora_gptq4_input_backward", "fused_lora_nf4", "fused_lora_nf4_",
+    "fused_lora_nf4_input_backward", "fused_lora_nf4_input_backward_", "fused_lora_weights_backward"};
 
 const Row* RowOf(std::string_view kind) {
   const auto row = std::ranges::lower_bound(kRules, kind, {}, &Row::kind);

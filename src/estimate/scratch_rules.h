@@ -88,6 +88,12 @@ void FlashAttentionScratch(const ScratchQuery& query, ScratchList& scratch);
 void FlashAttentionBackwardScratch(const ScratchQuery& query, ScratchList& scratch);
 void EfficientAttentionBackwardScratch(const ScratchQuery& query, ScratchList& scratch);
 
+// Weights of few bits, and adapters that are computed with them (scratch_lora.cc).
+void QuantizedLinearScratch(const ScratchQuery& query, ScratchList& scratch);
+void FusedLoraScratch(const ScratchQuery& query, ScratchList& scratch);
+void FusedLoraWeightsBackwardScratch(const ScratchQuery& query, ScratchList& scratch);
+void FusedLoraInputBackwardScratch(const ScratchQuery& query, ScratchList& scratch);
+
 // cuDNN's recurrent networks (scratch_recurrent.cc).
 void RecurrentScratch(const ScratchQuery& query, ScratchList& scratch);
 void RecurrentBackwardScratch(const ScratchQuery& query, ScratchList& scratch);

@@ -156,6 +156,11 @@ class Backward {
           std::holds_alternative<TensorId>(argument.value) || std::holds_alternative<TensorList>(argument.value);
       if (!is_tensor && !std::holds_alternative<std::monostate>(argument.value)) arguments.push_back(argument);
     }
+    if (formula.name.ends_with('_')) {
+      const TensorId place = Read(formula.operands.front().name).front();
+      arguments.erase(arguments.begin());
+      return Arrive(targets[0], b_.InPlace(formula.name, place, std::move(arguments)));
+    }
     std::vector<TensorId> gradients = b_.Call(formula.name, std::move(arguments), std::move(outputs));
     const bool is_of_input = std::ranges::count(statement.targets, "input") > 0;
     if (const auto* scratch = ArgumentAs<std::int64_t>(*node_, "backward_workspace"); scratch && is_of_input) {
@@ -197,7 +202,16 @@ class Backward {
   // The tensors behind a name: gradients of outputs, outputs, arguments, or what the forward op noted.
   Operand Lookup(const std::string& name) {
     if (name == "grad") return {Gradient(node_->outputs[0])};
+    if (name == "grads") return GradientsOfOutputs();
     return TensorsNamed(b_, node_id_, name);
+  }
+
+  Operand GradientsOfOutputs() const {
+    Operand gradients;
+    for (const TensorId out : node_->outputs) {
+      if (Gradient(out).valid()) gradients.push_back(Gradient(out));
+    }
+    return gradients;
   }
 
   // The same to be read: gradients, and what forward saved, made again where the layer is checkpointed.

@@ -8,7 +8,8 @@
 //   backward  statements `inputs = kernel(operands)`, separated by ';', in the order in which PyTorch runs them.
 //          `grad` is the gradient of the first output. Kernels of one element per element (mul, neg, ...) are computed
 //          in the shape of their operands and summed down to the input's; products have the shape of a product; any
-//          other kernel yields tensors shaped like its targets. Functions on gradients that move no data:
+//          other kernel yields tensors shaped like its targets, or, with a name that ends in '_', writes the gradient
+//          over its first operand. `grads` are the gradients of all outputs. Functions on gradients that move no data:
 //            reshaped      grad in the shape of the input        transposed, unpermuted   the inverse view
 //            expanded      a reduced gradient spread out again    parts    one view per tensor of a list
 //            overwritten   its first operand's storage, with the gradient in it
@@ -165,10 +166,15 @@ constexpr Row kTable[] = {
     // ---- Triton kernels of Liger and fms-acceleration: gradients written over what is read
     {"triton_rms_norm", "input weight result1", "=",
      "weight = triton_rms_norm_weight_backward(grad, input, result1); input = overwritten(grad, input, weight, result1)"},
-    {"fused_lora_dropout", "",          "=", "self = same(grad)"},  // its gradient is part of fused_lora_'s
-    {"fused_lora_", "input dropped a b", "=",
-     "a = fused_lora_a_backward(grad, dropped, b); b = fused_lora_b_backward(grad, dropped, a); "
-     "input = fused_lora_input_backward(grad, input, dropped, a, b); self = same(grad)"},
+    {"fused_lora_gptq4", "input a b result1 result3 result5", "=",
+     "a b = fused_lora_weights_backward(grads, input, result1, result3, result5, a, b); "
+     "input = fused_lora_gptq4_input_backward(grads, input, result1, result3, result5, a, b)"},
+    {"fused_lora_nf4", "input a b result1", "=",
+     "a b = fused_lora_weights_backward(grads, input, result1, a, b); "
+     "input = fused_lora_nf4_input_backward(grads, input, result1, a, b)"},
+    {"fused_lora_nf4_", "input a b result1 result3 result5", "=",
+     "a b = fused_lora_weights_backward(grads, input, result1, result3, result5, a, b); "
+     "input = fused_lora_nf4_input_backward_(input, grads, result1, result3, result5, a, b)"},
     {"triton_rope_",     "cos sin",     "=", "self = overwritten(grad, cos, sin)"},
     {"triton_silu_mul",  "self other",  "=", "other = overwritten(other, grad, self); self = overwritten(self, grad)"},
     {"triton_cross_entropy", "self target result1", "=", "self = overwritten(self, grad, target, result1)"},

@@ -20,29 +20,6 @@ TensorId WithoutBias(Builder& b, const std::string& name, TensorId x, std::int64
   return op::Linear(b, x, b.AdapterParameter("weight", {features, b.dim(x, -1)}));
 }
 
-// fms-acceleration's adapter beside a quantised layer: added to the result where that lies. It keeps its input and,
-// without the mask, what dropout made of it.
-TensorId WithFusedAdapter(Builder& b, TensorId x, TensorId result) {
-  const std::int64_t rank = *b.options().lora;
-  const auto weight = [&](const char* name, Dims shape) {
-    auto layer = b.Enter(name);
-    return b.AdapterParameter("weight", std::move(shape));
-  };
-  TensorId a = weight("lora_A.default", {rank, b.dim(x, -1)});
-  TensorId up = weight("lora_B.default", {b.dim(result, -1), rank});
-  TensorId dropped = x;
-  if (b.options().lora_dropout > 0 && !b.inference()) {
-    dropped = b.CallOne("fused_lora_dropout", {{"self", x}}, {b.shape(x), b.at(x).dtype}, {.random = true});
-    b.set_needs_grad(dropped, false);
-  }
-  const std::int64_t rows = ElementCount(b.shape(x)) / b.dim(x, -1), size = ItemSize(b.at(x).dtype);
-  const TensorId sum = b.InPlace("fused_lora_", result, {{"input", x}, {"dropped", dropped}, {"a", a}, {"b", up}});
-  Op& op = b.graph().ops.back();
-  op.workspace = rows * b.dim(result, -1) * size;  // the adapter's share; backward: that, its mask, and both multiplied
-  op.arguments.push_back({"backward_workspace", rows * b.dim(x, -1) * (2 * size + 1)});
-  return sum;
-}
-
 }  // namespace
 
 bool MatchesLayerOrItsEnd(const std::string& pattern, const std::string& layer) {
@@ -66,7 +43,6 @@ TensorId WithAdapter(Builder& b, TensorId x, TensorId result) {
   if (!HasAdapter(b.options(), b.layer())) return result;
   const DType dtype = b.at(result).dtype;
   const bool quantized = IsQuantized(b);
-  if (quantized && b.options().kernels == KernelSet::kFoak) return WithFusedAdapter(b, x, result);
   // peft keeps 4-bit results from being changed under autograd's eyes.
   if (quantized && b.options().quantize == Quantization::kNf4) result = op::Clone(b, result);
   const bool converts = !quantized || !b.options().autocast;  // else autocast finds the type

@@ -11,57 +11,52 @@ constexpr std::int64_t kGroup = 128, kCodesPerWord = 8;              // gptq4
 
 std::int64_t DivideUp(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-// The weight as it is stored, and what an op takes to read it, forward and backward.
-struct Stored {
-  std::vector<Argument> arguments;
-  Bytes forward_scratch = 0, backward_scratch = 0;
+// What a product takes beside its operands and its result, forward and backward.
+struct Taken {
+  Bytes forward = 0, backward = 0;
 };
 
 DType ComputeType(const Builder& b) { return b.options().dtype.value_or(DType::kFloat32); }
 
-Stored StoreNf4(Builder& b, std::int64_t in, std::int64_t out) {
+StoredWeight StoreNf4(Builder& b, std::int64_t in, std::int64_t out) {
   const std::int64_t blocks = DivideUp(in * out, kBlock);
-  Stored stored;
+  StoredWeight stored;
   stored.arguments = {{"weight", b.FrozenParameter("weight", {DivideUp(in * out, 2), 1}, DType::kUInt8)},
                       {"absmax", b.Buffer("absmax", {blocks}, DType::kUInt8)},
                       {"code", b.Buffer("quant_map", {kCodes})},
                       {"nested_absmax", b.Buffer("nested_absmax", {DivideUp(blocks, kOuterBlock)})},
                       {"offset", b.Buffer("offset", {})}};
-  stored.forward_scratch = in * out * ItemSize(ComputeType(b)) + blocks * ItemSize(DType::kFloat32);
-  stored.backward_scratch = stored.forward_scratch;
+  stored.made_anew = in * out * ItemSize(ComputeType(b));
+  stored.table = blocks * ItemSize(DType::kFloat32);
   return stored;
 }
 
-Stored StoreGptq4(Builder& b, std::int64_t in, std::int64_t out) {
+StoredWeight StoreGptq4(Builder& b, std::int64_t in, std::int64_t out) {
   const std::int64_t groups = DivideUp(in, kGroup);
-  Stored stored;
+  StoredWeight stored;
   stored.arguments = {{"qweight", b.FrozenParameter("qweight", {DivideUp(in, kCodesPerWord), out}, DType::kInt32)},
                       {"qzeros", b.FrozenParameter("qzeros", {groups, DivideUp(out, kCodesPerWord)}, DType::kInt32)},
                       {"scales", b.Buffer("scales", {groups, out}, DType::kFloat16)},
                       {"g_idx", b.Buffer("g_idx", {in}, DType::kInt32)}};
-  stored.forward_scratch = stored.backward_scratch = in * out * ItemSize(DType::kFloat16);
+  stored.made_anew = in * out * ItemSize(DType::kFloat16);
   return stored;
 }
 
-// The product is taken of integers: the input's own codes, and sums of 32 bits.
-Stored StoreInt8(Builder& b, std::int64_t in, std::int64_t out, std::int64_t rows, DType dtype) {
-  Stored stored;
+StoredWeight StoreInt8(Builder& b, std::int64_t in, std::int64_t out) {
+  StoredWeight stored;
   stored.arguments = {{"weight", b.FrozenParameter("weight", {out, in}, DType::kInt8)},
                       {"scb", b.Buffer("SCB", {out})}};
-  const Bytes half = dtype == DType::kFloat16 ? 0 : rows * in * 2;  // the input is rounded to float16 first
-  stored.forward_scratch = half + rows * in + rows * 4 + rows * out * ItemSize(DType::kInt32);
-  stored.backward_scratch = in * out * ItemSize(dtype);
+  stored.made_anew = in * out * ItemSize(ComputeType(b));
   return stored;
 }
 
-Stored Store(Builder& b, std::int64_t in, std::int64_t out, std::int64_t rows, DType dtype) {
-  switch (*b.options().quantize) {
-    case Quantization::kNf4: return StoreNf4(b, in, out);
-    case Quantization::kGptq4: return StoreGptq4(b, in, out);
-    case Quantization::kInt8: return StoreInt8(b, in, out, rows, dtype);
-    case Quantization::kFp8: break;  // its products are plain ones, below
-  }
-  return {};
+// The product of int8 is taken of integers: the input's own codes, and sums of 32 bits. All others make the weight
+// anew, in both directions.
+Taken TakenBy(const Builder& b, const StoredWeight& stored, std::int64_t in, std::int64_t out, std::int64_t rows) {
+  const Bytes whole = stored.made_anew + stored.table;
+  if (b.options().quantize != Quantization::kInt8) return {whole, whole};
+  const Bytes half = ComputeType(b) == DType::kFloat16 ? 0 : rows * in * 2;  // the input is rounded to float16 first
+  return {half + rows * in + rows * 4 + rows * out * ItemSize(DType::kInt32), whole};
 }
 
 // torchao's float8 weights have no product of their own beside 16-bit inputs: the weight is made anew in 16 bits, by
@@ -89,13 +84,24 @@ bool IsQuantized(const Builder& b) {
   return last != "lm_head" && last != "embed_out";
 }
 
+StoredWeight StoreWeight(Builder& b, std::int64_t in, std::int64_t out) {
+  switch (*b.options().quantize) {
+    case Quantization::kNf4: return StoreNf4(b, in, out);
+    case Quantization::kGptq4: return StoreGptq4(b, in, out);
+    case Quantization::kInt8: return StoreInt8(b, in, out);
+    case Quantization::kFp8: break;  // its products are plain ones
+  }
+  return {};
+}
+
 TensorId QuantizedLinear(Builder& b, TensorId x, std::int64_t features, bool bias) {
   if (b.options().quantize == Quantization::kFp8) return Float8Linear(b, x, features, bias);
   const std::int64_t in = b.dim(x, -1), rows = ElementCount(b.shape(x)) / in;
   const DType given = b.at(x).dtype;
   // bitsandbytes computes in the type it was told and hands back the type it was given; GPTQ computes in float16.
   const DType compute = b.options().quantize == Quantization::kGptq4 ? DType::kFloat16 : ComputeType(b);
-  Stored stored = Store(b, in, features, rows, compute);
+  const StoredWeight stored = StoreWeight(b, in, features);
+  const Taken taken = TakenBy(b, stored, in, features, rows);
   x = op::Cast(b, x, compute);
   Dims shape = b.shape(x);
   shape.back() = features;
@@ -108,8 +114,9 @@ TensorId QuantizedLinear(Builder& b, TensorId x, std::int64_t features, bool bia
   const TensorId out = b.CallOne(kind, std::move(arguments), {shape, compute});
   Op& op = b.graph().ops.back();
   op.flops = SaturatingMul(SaturatingMul(2 * rows, in), features);
-  op.workspace = stored.forward_scratch;
-  op.arguments.push_back({"backward_workspace", stored.backward_scratch});
+  op.workspace = taken.forward;
+  op.arguments.push_back({"backward_workspace", taken.backward});
+  if (stored.table > 0) op.arguments.push_back({"table_bytes", stored.table});
   return op::Cast(b, out, given);
 }
 

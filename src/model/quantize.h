@@ -15,6 +15,14 @@ namespace ebbtide::model {
 // Whether the linear layer that the builder is in is stored so: all are but those that give the scores of words.
 bool IsQuantized(const Builder& builder);
 
+// The weight [out, in] of that layer as it is stored.
+struct StoredWeight {
+  std::vector<Argument> arguments;  // codes and tables, which the product reads
+  Bytes made_anew = 0;              // of the weight, 16 bits wide
+  Bytes table = 0;                  // made anew for that, in float32 (nf4)
+};
+StoredWeight StoreWeight(Builder& builder, std::int64_t in, std::int64_t out);
+
 // x W' + bias for the layer that the builder is in.
 TensorId QuantizedLinear(Builder& builder, TensorId x, std::int64_t features, bool bias);
 

@@ -215,5 +215,29 @@ TEST(EmbeddingBackwardScratch, ManyIndicesAreSortedAndSummedInParts) {
   EXPECT_EQ(bytes_of(16384), 6638 * 8192 + 3 * 131072 + 2 * 40448 + 53248 + 2 * 512);
 }
 
+// nf4 makes its table first and lets go of it when the weight is there; the weight goes behind the product.
+TEST(StoredWeightScratch, IsMadeBeforeTheProduct) {
+  TrainingGraph graph;
+  graph.storages.resize(1);
+  graph.tensors.push_back({StorageId(0), DType::kBFloat16, {4, 32}, {32, 1}, 0, ""});
+  Op op;
+  op.kind = "quantized_linear";
+  op.outputs = {TensorId(0)};
+  op.workspace = 2 * 32 * 64 + 128;
+  op.arguments = {{"table_bytes", std::int64_t{128}}};
+  EXPECT_THAT(ScratchOf(graph, op, *FindProfile("a100-80gb")),
+              ElementsAre(Scratch{0, 128, 0, 1}, Scratch{0, 2 * 32 * 64, 1, 0}));
+}
+
+// One layer of 64 x 32 beside an adapter of rank 4, on 8 rows, in float32. The gradient of its input: the weight and
+// its table, the product, a mask, the adapter's narrow product and its share, and that with the mask applied.
+TEST(FusedLoraScratch, OfTheInputsGradient) {
+  OneOp op("fused_lora_nf4_input_backward");
+  op.Reads("b", {64, 4}, {4, 1}).Makes({8, 32});
+  EXPECT_THAT(op.Ask(),
+              ElementsAre(Scratch{0, 4 * 32 * 64, 1, 1}, Scratch{0, 4 * 32 * 64 / 64, 0, 0}, Scratch{1, 8 * 32, 1, 3},
+                          Scratch{1, 4 * 8 * 4, 1, 1}, Scratch{1, 4 * 8 * 32, 1, 1}, Scratch{1, 4 * 8 * 32, 1, 0}));
+}
+
 }  // namespace
 }  // namespace ebbtide::estimate

@@ -1,6 +1,7 @@
 // Projections to queries, keys and values, rotary positions, and the attention itself.
 #include <cmath>
 
+#include "model/hf/fused_lora.h"
 #include "model/hf/kernels.h"
 #include "model/hf/parts.h"
 #include "model/zoo/language.h"
@@ -73,20 +74,26 @@ TensorId WithPositions(Builder& b, const Decoder& model, TensorId x, const Rotar
 // ---- Projections
 
 Heads SeparateProjections(Builder& b, const Decoder& model, TensorId x) {
-  const auto project = [&](const char* name, std::int64_t heads, const char* norm) {
-    TensorId out = nn::Linear(b, name, x, heads * model.head_width, model.qkv_bias);
-    if (model.scaled_query && name == model.names.query) out = op::WithScalar(b, "mul", out, 1);
+  const Names& names = model.names;
+  const std::int64_t queries = model.heads * model.head_width, keys = model.key_heads * model.head_width;
+  const std::initializer_list<FusedLayer> all = {{names.query, queries}, {names.key, keys}, {names.value, keys}};
+  const std::vector<TensorId> fused =
+      AreFused(b, all) ? FusedLinears(b, x, all, model.qkv_bias) : std::vector<TensorId>();
+  const auto project = [&](std::size_t place, const char* norm) {
+    const FusedLayer& layer = all.begin()[place];
+    TensorId out = fused.empty() ? nn::Linear(b, layer.name, x, layer.features, model.qkv_bias) : fused[place];
+    if (model.scaled_query && place == 0) out = op::WithScalar(b, "mul", out, 1);
     if (model.wide_norm && norm) out = Norm(b, model.norm, norm, out);
     if (model.clamp_qkv > 0) out = op::UnaryInPlaceKeepingInput(b, "hardtanh_", out);
     if (!norm || !model.head_norm) return AsHeads(b, out, model.head_width);
-    out = op::Reshape(b, out, {b.dim(x, 0), b.dim(x, 1), heads, model.head_width});
+    out = op::Reshape(b, out, {b.dim(x, 0), b.dim(x, 1), layer.features / model.head_width, model.head_width});
     if (model.norm == NormKind::kRms) return op::Transpose(b, Norm(b, model.norm, norm, out), 1, 2);
     return Norm(b, model.norm, norm, op::Transpose(b, out, 1, 2));
   };
   Heads heads;
-  heads.query = project(model.names.query, model.heads, model.names.query_norm);
-  heads.key = project(model.names.key, model.key_heads, model.names.key_norm);
-  heads.value = project(model.names.value, model.key_heads, nullptr);
+  heads.query = project(0, names.query_norm);
+  heads.key = project(1, names.key_norm);
+  heads.value = project(2, nullptr);
   return heads;
 }
 
@@ -281,7 +288,11 @@ TensorId SelfAttention(Builder& b, const Decoder& model, TensorId x, const Rotar
   const double scale = 1 / std::sqrt(static_cast<double>(b.dim(heads.query, -1)));
   const bool eager = model.eager_only || b.options().attention == AttentionKernel::kEager;
   TensorId out = eager ? EagerAttention(b, model, heads, mask, scale) : FusedAttention(b, model, heads, mask, scale);
-  return Linear(b, model.names.out, zoo::MergeHeads(b, out), model.width, model.out_bias, model.conv1d);
+  out = zoo::MergeHeads(b, out);
+  if (AreFused(b, {{model.names.out, model.width}})) {
+    return FusedLinears(b, out, {{model.names.out, model.width}}, model.out_bias)[0];
+  }
+  return Linear(b, model.names.out, out, model.width, model.out_bias, model.conv1d);
 }
 
 }  // namespace ebbtide::model::hf

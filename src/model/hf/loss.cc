@@ -28,6 +28,18 @@ TensorId CutLabels(Builder& b, TensorId labels) {
   return op::Reshape(b, op::Contiguous(b, op::Slice(b, labels, 1, 1, b.dim(labels, 1))), {-1});
 }
 
+// scores[..., :-1, :], which torch of the time (2.6 does, 2.15 does not) records as two slices, though the second takes
+// all: backward fills zeros twice.
+TensorId CutScores(Builder& b, TensorId scores) {
+  const TensorId cut = op::Slice(b, scores, 1, 0, b.dim(scores, 1) - 1);
+  return op::Contiguous(b, op::Slice(b, cut, -1, 0, b.dim(scores, -1)));
+}
+
+// Under autocast accelerate hands out what the model returns in float32: a copy, which the loop drops.
+void WidenReturned(Builder& b, TensorId logits) {
+  if (b.options().autocast && !b.inference()) op::Cast(b, logits, DType::kFloat32);
+}
+
 TensorId CrossEntropy(Builder& b, TensorId scores, TensorId labels) {
   if (b.options().kernels == KernelSet::kPlain) return op::CrossEntropy(b, scores, labels);
   return FusedCrossEntropy(b, scores, labels);
@@ -49,12 +61,14 @@ TensorId LanguageLoss(Builder& b, TensorId states, TensorId logits, TensorId lab
     TensorId shifted = ShiftedLabels(b, labels);
     loss = CrossEntropy(b, op::Reshape(b, scores, {-1, words}), shifted);
     HoldUntilReturn(b, {states, scores});
+    WidenReturned(b, logits);
     return loss;
   }
-  TensorId cut = op::Contiguous(b, op::Slice(b, scores, 1, 0, length - 1));
+  TensorId cut = CutScores(b, scores);
   TensorId shifted = CutLabels(b, labels);
   loss = CrossEntropy(b, op::Reshape(b, cut, {-1, words}), shifted);
   HoldUntilReturn(b, {states, scores, cut});
+  WidenReturned(b, b.options().transformers < kLossApart ? scores : logits);
   return loss;
 }
 

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 
 #include "graph/check.h"
@@ -120,6 +121,52 @@ TEST(HuggingFace, Fp8KeepsWhatItMakesForBackward) {
   // Seven products in each of two layers, but those of the first whose input needs no gradient: q, k and v.
   const Bytes kept = 2 * (2 * (4 * 32 * 32 + 3 * 32 * 48) - 3 * 32 * 32);
   EXPECT_EQ(Summarize(graph).saved_bytes - Summarize(plain).saved_bytes, kept);
+}
+
+// Queries, keys and values are one op with one gradient, which is written over what they read; what is behind the
+// attention is an op of its own. Beside x, of 2 x 16 rows of 32, what dropout made of it is kept once for each layer.
+TEST(HuggingFace, FourBitLayersAndTheirAdaptersAreFusedByFmsAcceleration) {
+  ModelOptions options = Options();
+  options.dtype = DType::kBFloat16;
+  options.lora = 4;
+  options.lora_dropout = 0.1;
+  options.lora_targets = {"q_proj", "k_proj", "v_proj", "o_proj"};
+  options.quantize = Quantization::kNf4;
+  options.kernels = KernelSet::kFoak;
+  const TrainingGraph graph = Read(fmt::format(kTiny, "llama"), options);
+  const auto count = [&](const std::string& kind) { return std::ranges::count(graph.ops, kind, &Op::kind); };
+  EXPECT_EQ(count("fused_lora_nf4_"), 2);
+  EXPECT_EQ(count("fused_lora_nf4"), 2);
+  EXPECT_EQ(count("fused_lora_weights_backward"), 4);
+  EXPECT_EQ(count("fused_lora_nf4_input_backward_"), 1);  // nothing below the first layer is trained
+  EXPECT_EQ(count("fused_lora_nf4_input_backward"), 2);
+  const Op& together = *std::ranges::find(graph.ops, "fused_lora_nf4_", &Op::kind);
+  ASSERT_EQ(together.outputs.size(), 6U);
+  for (const std::size_t dropped : {1, 3, 5}) {
+    const Storage& storage = graph.storage_of(together.outputs[dropped]);
+    EXPECT_EQ(storage.kind, StorageKind::kActivation);
+    EXPECT_EQ(storage.bytes, 2 * 16 * 32 * 2);
+  }
+  options.lora_targets = {"q_proj", "v_proj"};  // not all three
+  EXPECT_EQ(std::ranges::count_if(Read(fmt::format(kTiny, "llama"), options).ops,
+                                  [](const Op& op) { return op.kind.starts_with("fused_lora"); }),
+            0);
+}
+
+// A copy in float32, which accelerate hands out and nothing reads.
+TEST(HuggingFace, UnderAutocastScoresAreHandedOutWide) {
+  ModelOptions options = Options();
+  const auto casts = [&] {
+    const TrainingGraph graph = Read(fmt::format(kTiny, "llama"), options);
+    return std::ranges::count_if(graph.ops, [&](const Op& op) {
+      return op.kind == "_to_copy" && op.phase == Phase::kForward && graph.tensor(op.outputs[0]).shape.back() == 64 &&
+             graph.tensor(op.outputs[0]).dtype == DType::kFloat32 && graph.tensor(op.outputs[0]).shape.size() == 3;
+    });
+  };
+  options.dtype = DType::kBFloat16;
+  EXPECT_EQ(casts(), 1);  // for the loss
+  options.autocast = DType::kBFloat16;
+  EXPECT_EQ(casts(), 2);
 }
 
 TEST(HuggingFace, AFusedLossThatNoLibraryHasIsSaidToBeAssumed) {
