@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <numeric>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -13,6 +14,7 @@
 #include "estimate/model_order.h"
 #include "estimate/module_calls.h"
 #include "estimate/scratch.h"
+#include "estimate/wrapped_units.h"
 #include "graph/arguments.h"
 #include "graph/liveness.h"
 
@@ -81,6 +83,7 @@ class Training {
         pack_(graph.storages.size()) {
     MarkKept();
     FindPacks();
+    wrapped_ = WrappedUnits(graph);
   }
 
   void Run() {
@@ -322,10 +325,29 @@ class Training {
 
   bool AllocateModel() {
     for (const StorageId storage : ModelOrder(graph_)) {
+      if (!Wrap(storage)) return false;
       if (!MakeAlone(storage, graph_.storage(storage).bytes, OpId())) return false;
       if (!Pack(storage)) return false;
     }
+    if (whole_.valid()) sink_.Free(whole_);
     return true;
+  }
+
+  // FullyShardedDataParallel cuts a unit up on the GPU: its parameters come whole, are joined, and go when the rank has
+  // its part. Before the first parameter of a unit all that is done.
+  bool Wrap(StorageId storage) {
+    const auto unit = wrapped_.find(storage);
+    if (unit == wrapped_.end()) return true;
+    if (whole_.valid()) sink_.Free(whole_);
+    std::vector<RequestId> parts;
+    for (const Bytes bytes : unit->second) {
+      parts.push_back(Ask({bytes, Category::kParameter, StorageId(), OpId()}));
+      if (!parts.back().valid()) return false;
+    }
+    whole_ = Ask({std::accumulate(unit->second.begin(), unit->second.end(), Bytes{0}), Category::kParameter,
+                  StorageId(), OpId()});
+    for (const RequestId part : parts) sink_.Free(part);
+    return whole_.valid();
   }
 
   // ---- Blocks that several storages share: the first of them stands for it.
@@ -430,6 +452,8 @@ class Training {
   std::unordered_map<StorageId, StorageId> takes_place_of_;  // what the model returns, of what it returned before
   std::vector<StorageId> pack_;  // by storage: the first of those that share its block; invalid: none does
   std::unordered_map<StorageId, SharedBlock> blocks_;  // by their first
+  WholeUnits wrapped_;                                 // what FullyShardedDataParallel cuts up
+  RequestId whole_;                                    // the unit that is being cut up
   std::vector<HeldScratch> scratch_;                   // of the op that runs
   OpId returns_at_;                                    // with the model's results, where the graph names them
   std::vector<RequestId> replaced_;                    // the last iteration's, until then

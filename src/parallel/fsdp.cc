@@ -60,7 +60,7 @@ class Fsdp {
       for (const std::size_t u : At(schedule_.forward_at, old)) GatherForward(u);
       if (from_.op(old).phase == Phase::kBackward && !std::exchange(backward_begun_, true)) BeginBackward();
       for (const std::size_t u : At(schedule_.backward_at, old)) GatherBackward(u);
-      for (const std::size_t u : At(holding_at_, old)) holding_ = u, holds_from_ = out_.next().Next();
+      for (const std::size_t u : At(holding_at_, old)) holding_ = u, holds_from_ = out_.next();
       if (const auto added = added_.find(old); added != added_.end()) {
         fresh_[added->second.gradient] = added->second.fresh;  // what comes of it is added with its unit
       } else if (holding_) {

@@ -1,0 +1,17 @@
+// The units that FullyShardedDataParallel cuts up when it wraps a model, on the GPU.
+#pragma once
+
+#include <unordered_map>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace ebbtide::estimate {
+
+// By the first parameter of each unit, in the order in which the model is made: the bytes of its parameters, whole.
+using WholeUnits = std::unordered_map<StorageId, std::vector<Bytes>>;
+
+// Empty where parameters are not gathered into a flat buffer that is the parameters (FSDP 2 cuts up one by one).
+WholeUnits WrappedUnits(const TrainingGraph& graph);
+
+}  // namespace ebbtide::estimate
