@@ -47,6 +47,10 @@ constexpr Rule kRules[] = {
     {"transformers/modeling_utils.py", "from_pretrained", "parameter"},
     {"transformers/modeling_utils.py", "_load*", "parameter"},
     {"safetensors/", "", "parameter"},
+    {"bitsandbytes/nn/modules.py", "_quantize", "parameter"},
+    {"bitsandbytes/nn/modules.py", "to", "parameter"},
+    {"bitsandbytes/nn/modules.py", "cuda", "parameter"},
+    {"peft/tuners/", "update_layer", "parameter"},
     {"torch/utils/data/", "", "input"},
     {"accelerate/utils/operations.py", "send_to_device", "input"},
     {"lightning", "move_data_to_device", "input"},
@@ -97,7 +101,7 @@ const Frame* ProgramFrame(const Stack& stack) {
   if (own != stack.end()) return &*own;
   const auto python =
       std::find_if(stack.begin(), stack.end(), [](const Frame& frame) { return frame.file.ends_with(".py"); });
-  return python != stack.end() ? &*python : stack.empty() ? nullptr : &stack.front();
+  return python != stack.end() ? &*python : nullptr;  // of autograd's threads: C++ alone
 }
 
 }  // namespace

@@ -181,6 +181,23 @@ def test_expandable_segments_are_proposed_where_they_help(tmp_path):
     assert "expandable_segments:True: the recorded requests" in result["remedies"][0]
 
 
+def test_weights_that_bitsandbytes_makes_and_what_has_no_line(tmp_path):
+    """Codes are parameters though no rule of torch's own is in their frames; C++ frames alone, of autograd's threads, are no line of the program."""
+    def frame(filename, name):
+        return {"filename": filename, "line": 7, "name": name}
+
+    made = {"/x/site-packages/bitsandbytes/functional.py": "quantize_4bit", "/x/site-packages/bitsandbytes/nn/modules.py": "_quantize", "/home/u/load.py": "load"}
+    of_engine = [frame("??", "torch::unwind::unwind()"), frame("??", "torch::autograd::Engine::thread_main(x)")]
+    blocks = [{"size": MIB, "requested_size": MIB, "state": "active_allocated", "frames": frames}
+              for frames in ([frame(*one) for one in made.items()], of_engine)]
+    segment = {"device": 0, "address": 1 << 40, "total_size": 2 * MIB, "stream": 0, "segment_type": "large", "is_expandable": False, "blocks": blocks}
+    path = tmp_path / "s.pickle"
+    path.write_bytes(pickle.dumps({"segments": [segment], "device_traces": [[]]}))
+    result = result_of("explain", path)
+    assert result["held"] == {"parameter": MIB, "gradient": MIB}
+    assert {(holder["line"], holder["category"]) for holder in result["largest"]} == {("/home/u/load.py:7", "parameter"), ("", "gradient")}
+
+
 @needs_chromium
 def test_the_page(tmp_path):
     (tmp_path / "log.txt").write_text(LOG)
