@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "estimate/wrapped_units.h"
 #include "graph/arguments.h"
 
 namespace ebbtide::estimate {
@@ -70,7 +71,7 @@ SafeFigure SafeTotal(const Estimate& estimate, const TrainingGraph& graph, const
   safe.context_margin = estimate.context_margin;
   const Bytes layout =
       ShareOf(rule.share, estimate.total()) + (rule.one_more_block ? estimate.largest_passing_blocks : 0);
-  safe.layout_margin = layout + rule.code;
+  safe.layout_margin = layout + rule.code + StoredForOthers(graph);
   const bool may_pick_others = HasGroupedConvolutions(graph) && ConvolutionShare(graph) >= rule.convolutions_from;
   if (may_pick_others || HasFewTexts(graph, rule.few_texts)) {
     const Bytes varying = ShareOf(rule.varying_share, std::max<Bytes>(estimate.peak_reserved - SteadyBytes(graph), 0));

@@ -31,7 +31,7 @@ struct SafetyRule {
 
 struct SafeFigure {
   Bytes bytes = 0;          // total() and the three margins
-  Bytes layout_margin = 0;  // the share, one more block and the code
+  Bytes layout_margin = 0;  // the share, one more block, the code, and what loading may leave (wrapped_units.h)
   Bytes varying_margin =
       0;  // what blocks of other sizes ask for beyond that; 0 where there is no reason to expect them
   Bytes context_margin = 0;  // by how much the context may exceed what the estimate has

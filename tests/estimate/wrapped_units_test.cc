@@ -36,6 +36,14 @@ TEST(WrappedUnits, AreTheParametersOfAllRanks) {
   EXPECT_THAT(units.at(StorageId(0)), ElementsAre(400, 200));
 }
 
+// Three ranks have as much; floats are made on the host, and sent unit by unit.
+TEST(StoredForOthers, CountsWhatIsStoredInFewBits) {
+  TrainingGraph graph = Gathered("_use_unsharded_views");
+  EXPECT_EQ(StoredForOthers(graph), 3 * 150);
+  for (Tensor& tensor : graph.tensors) tensor.dtype = DType::kBFloat16;
+  EXPECT_EQ(StoredForOthers(graph), 0);
+}
+
 TEST(WrappedUnits, AreNoneWhereParametersAreCopiedOut) {
   EXPECT_TRUE(WrappedUnits(Gathered("split_with_sizes_copy")).empty());
 }
