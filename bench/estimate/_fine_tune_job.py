@@ -8,6 +8,7 @@ import json
 import pathlib
 import sys
 
+import accelerate
 import torch
 import transformers
 
@@ -147,7 +148,10 @@ def main():
             beside = {"position_ids": positions} if job["packing"] else {"attention_mask": torch.ones_like(tokens)}
             batch = {name: tensor.to("cuda") for name, tensor in ({"input_ids": tokens} | beside | {"labels": tokens}).items()}
             with torch.autocast("cuda", torch.bfloat16, enabled=job["autocast"]):
-                loss = model(**batch).loss
+                outputs = model(**batch)
+            # As accelerate hands them out, and the Trainer takes no more than the loss of them.
+            loss = (accelerate.utils.convert_to_fp32(outputs) if job["autocast"] else outputs).loss
+            del outputs
             loss.backward()
             loss = loss.detach()
         if job["clip"]:

@@ -186,7 +186,8 @@ def test_weights_that_bitsandbytes_makes_and_what_has_no_line(tmp_path):
     def frame(filename, name):
         return {"filename": filename, "line": 7, "name": name}
 
-    made = {"/x/site-packages/bitsandbytes/functional.py": "quantize_4bit", "/x/site-packages/bitsandbytes/nn/modules.py": "_quantize", "/home/u/load.py": "load"}
+    made = {"/x/site-packages/bitsandbytes/functional.py": "quantize_4bit", "/x/site-packages/bitsandbytes/nn/modules.py": "_quantize",
+            "/home/u/load.py": "load"}
     of_engine = [frame("??", "torch::unwind::unwind()"), frame("??", "torch::autograd::Engine::thread_main(x)")]
     blocks = [{"size": MIB, "requested_size": MIB, "state": "active_allocated", "frames": frames}
               for frames in ([frame(*one) for one in made.items()], of_engine)]
