@@ -1,7 +1,9 @@
 """Inductor's kernels within a budget: the same bits at every budget, and those of Inductor without one."""
 
+import concurrent.futures
 import copy
 import json
+import pathlib
 import shutil
 import warnings
 
@@ -18,9 +20,11 @@ from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
 import ebbtide  # noqa: E402
-from ebbtide import native  # noqa: E402
+from ebbtide import files, native  # noqa: E402
 from ebbtide.compile.job import Job  # noqa: E402
 from ebbtide.inductor import fuse as fusing  # noqa: E402
+from ebbtide.inductor.cpp import Coming, not_waiting  # noqa: E402
+from ebbtide.inductor.faster import faster  # noqa: E402
 from ebbtide.inductor.program import Memory, Value, read  # noqa: E402
 from ebbtide.inductor.replay import NotFused  # noqa: E402
 
@@ -118,7 +122,7 @@ class Broken(Net):
 @pytest.mark.parametrize("kind", [Net, Broken])
 def test_other_shapes_and_graph_breaks_have_inductor_s_bits(monkeypatch, kind):
     monkeypatch.setitem(globals(), "Net", kind)
-    batches = [tuple(t[:count] for t in BATCH) for count in (4, 3, 4)]
+    batches = [*(tuple(t[:count] for t in BATCH) for count in (4, 3, 4)), (BATCH[0][:3, :, :7, :7].contiguous(), BATCH[1][:3])]  # no multiple of any vector
 
     def trained(**how):
         torch._dynamo.reset()
@@ -136,11 +140,47 @@ def test_the_second_start_compiles_nothing(monkeypatch):
 
 
 def test_no_program_is_left_waiting_for_its_compiler():
-    from torch._inductor.codecache import CodeCacheFuture, PyCodeCache
+    from torch._inductor.codecache import PyCodeCache
 
     of_step(None)
     kept = [value for module in PyCodeCache.modules_no_attr.values() for value in vars(module).values()]
-    assert any(callable(value) for value in kept) and not any(isinstance(value, CodeCacheFuture) for value in kept)
+    assert any(callable(value) for value in kept) and not any(isinstance(value, Coming) for value in kept)
+
+
+def test_other_threads_wait_for_their_compilers_meanwhile():
+    def compiled():
+        return torch.compile(lambda x: torch.sin(x) * 3.25 + x)(torch.ones(5))
+
+    with not_waiting(), concurrent.futures.ThreadPoolExecutor(1) as thread:
+        assert torch.allclose(thread.submit(compiled).result(), torch.sin(torch.ones(5)) * 3.25 + 1)
+
+
+def test_a_kernel_that_is_still_being_compiled_is_waited_for_where_it_is_called():
+    with not_waiting():
+        assert torch.allclose(torch.compile(lambda x: torch.cos(x) * 4.75 + x)(torch.ones(5)), torch.cos(torch.ones(5)) * 4.75 + 1)
+
+
+def test_random_numbers_and_bools_are_taken_several_at_once(own_cache):
+    """The tests of bits have such kernels, then."""
+    from torch._inductor.cpu_vec_isa import pick_vec_isa
+
+    of_step(None)
+    [kept] = pathlib.Path(files.cache_folder()).glob("fused/*.json")
+    text = kept.read_text()
+    assert all((function in text) == bool(pick_vec_isa()) for function in ("ebbtide_rand<", "ebbtide_load<", "ebbtide_store(tmp"))
+    assert "offset_idx < " not in text
+
+
+def test_a_kernel_without_them_stays_as_it_is():
+    source = """#include <x.h>
+extern "C" void kernel(const float* in_ptr0, float* out_ptr0)
+{
+    tmp0.store(out_ptr0 + static_cast<int64_t>(x0), static_cast<int64_t>(16));
+}
+"""
+    assert faster(source) == source
+    of_bools = source.replace("float* out", "bool* out")
+    assert "    ebbtide_store(tmp0, out_ptr0 + static_cast<int64_t>(x0), static_cast<int64_t>(16));" in faster(of_bools)
 
 
 def test_an_update_that_inductor_is_not_given_keeps_eager_s_kernels():

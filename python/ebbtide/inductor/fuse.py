@@ -19,7 +19,8 @@ import torch
 from .. import files
 from ..capture.record import PERSISTENT
 from .build import Fused
-from .library import Kernel, called_of, kernels_of, load, not_waiting, settle
+from .cpp import not_waiting
+from .library import Kernel, called_of, kernels_of, load
 from .program import Number, read
 from .replay import Graph, NotFused
 from .segments import Segment, Step, groups, segments, update_ops, update_segment
@@ -73,11 +74,8 @@ def _key(graph: Graph, device: str) -> str:
 
 
 def _fuse(graph: Graph, device: str) -> dict[str, Any]:
-    try:
-        with not_waiting() if device == "cpu" else contextlib.nullcontext():
-            fused, refused = _begin_all(graph, device)
-    finally:
-        settle()
+    with not_waiting() if device == "cpu" else contextlib.nullcontext():
+        fused, refused = _begin_all(graph, device)
     for called in fused.called.values():
         load(called)
     made = fused.finish()

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import ast
-import contextlib
 import ctypes
 import dataclasses
 import functools
 import hashlib
 import re
-from collections.abc import Iterator
 from typing import Any
 
 from ..native.torch_library import library
 from . import triton
+from .cpp import Coming, faster
 from .replay import NotFused
 
 GIVEN, CHANGED, MADE, NUMBER = range(4)
@@ -26,7 +25,7 @@ class Kernel:
     name: str
     types: tuple[str, ...]  # of its arguments: in C++, or for Triton their names
     source: str
-    loaded: Any  # what the program calls, or a future of it (not_waiting)
+    loaded: Any  # what the program calls, or where that is to come
 
     @property
     def writes(self) -> tuple[bool, ...]:
@@ -67,49 +66,11 @@ def called_of(said: list[Any]) -> Called:
                   tuple((form[0], *map(tuple, form[1:3]), form[3]) if isinstance(form, list) else form for form in forms))
 
 
-_unsettled: list[Any] = []  # modules of programs, whose kernels may be futures
-
-
-@contextlib.contextmanager
-def not_waiting() -> Iterator[None]:
-    """Inductor goes on while compilers of C++ run: one program is lowered while another's kernels are compiled. `settle` waits for all."""
-    from torch._inductor.async_compile import AsyncCompile
-
-    wait = AsyncCompile.wait
-    AsyncCompile.wait = lambda self, scope: None
-    try:
-        yield
-    finally:
-        AsyncCompile.wait = wait
-
-
-def settle() -> None:
-    """Modules are as Inductor would have left them: it may come to use the same ones."""
-    modules, error = list(_unsettled), None
-    _unsettled.clear()
-    for module in modules:
-        for name, value in list(vars(module).items()):
-            if isinstance(value, _future_type()):
-                try:
-                    setattr(module, name, value.result())
-                except Exception as failed:  # the others are waited for all the same
-                    error = failed
-    if error is not None:
-        raise error
-
-
-def _future_type() -> Any:
-    from torch._inductor.codecache import CodeCacheFuture
-
-    return CodeCacheFuture
-
-
 def kernels_of(source: str) -> dict[str, Kernel]:
     """The kernels that a program compiles, by their names in it."""
     from torch._inductor.codecache import PyCodeCache
 
     module = PyCodeCache.load(source)
-    _unsettled.append(module)
     out = {}
     for node in ast.parse(source).body:
         match node:
@@ -118,7 +79,7 @@ def kernels_of(source: str) -> dict[str, Kernel]:
                 kinds = tuple(ast.literal_eval(types))
                 if not all(kind.endswith("*") for kind in kinds):
                     raise NotFused(f"kernel {name} takes numbers")
-                out[name] = Kernel(name, kinds, text, getattr(module, name))
+                out[name] = Kernel(name, kinds, faster(text), getattr(module, name))
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=ast.Attribute(value=ast.Name(id="async_compile"), attr="triton"),
                                                                         args=[_, ast.Constant(value=str(text)), *_])):
                 out[name] = Kernel(name, triton.arguments_of(text), text, getattr(module, name))
@@ -138,7 +99,7 @@ def load(called: Called) -> None:
         triton.load(called)
         return
     loaded = called.kernel.loaded
-    if isinstance(loaded, _future_type()):
+    if isinstance(loaded, Coming):
         loaded = loaded.result()
     shared = ctypes.CDLL(loaded.__self__.__file__)
     numbers = [len(called.addresses), *(n for address in called.addresses for n in address), len(called.made)]
