@@ -3,7 +3,6 @@
 import concurrent.futures
 import copy
 import json
-import pathlib
 import shutil
 import warnings
 
@@ -160,14 +159,29 @@ def test_a_kernel_that_is_still_being_compiled_is_waited_for_where_it_is_called(
         assert torch.allclose(torch.compile(lambda x: torch.cos(x) * 4.75 + x)(torch.ones(5)), torch.cos(torch.ones(5)) * 4.75 + 1)
 
 
-def test_random_numbers_and_bools_are_taken_several_at_once(own_cache):
-    """The tests of bits have such kernels, then."""
+class Masked(nn.Module):
+    """Dropout of 111 numbers, no multiple of any vector, whose mask is kept and read as it lies."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.head = nn.Linear(37, 37), nn.Linear(37, 4)
+
+    def forward(self, x):
+        return self.head(F.dropout(F.gelu(self.first(x)), 0.2, self.training))
+
+
+def test_random_numbers_and_bools_are_taken_several_at_once_with_inductor_s_bits(monkeypatch):
     from torch._inductor.cpu_vec_isa import pick_vec_isa
 
-    of_step(None)
-    [kept] = pathlib.Path(files.cache_folder()).glob("fused/*.json")
-    text = kept.read_text()
-    assert all((function in text) == bool(pick_vec_isa()) for function in ("ebbtide_rand<", "ebbtide_load<", "ebbtide_store(tmp"))
+    monkeypatch.setitem(globals(), "Net", Masked)
+    batches = [(BATCH[0].flatten()[:111].reshape(3, 37), BATCH[1][:3])]
+    whole = of_loop(batches)
+    torch._dynamo.reset()
+    kept = files.cache_folder() / "fused"
+    before = set(kept.glob("*.json"))
+    assert all(map(same_bits, of_loop(batches, backend="ebbtide", options={"budget": "100%", "kernels": "inductor"}), whole))
+    text = "".join(path.read_text() for path in set(kept.glob("*.json")) - before)
+    assert all((function in text) == bool(pick_vec_isa()) for function in ("ebbtide_rand<", "ebbtide_load<float,1>", "ebbtide_store(tmp"))
     assert "offset_idx < " not in text
 
 
