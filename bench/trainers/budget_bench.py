@@ -3,8 +3,10 @@
     build/python bench/trainers/budget_bench.py [--steps N]
 
 Peaks are of what torch allocates on the CPU from the beginning of training on: activations, gradients, optimizer state, batches. With way="compile" the
-budget, and so the share, is of forward and backward alone, as the backend has it. Fails where bits differ or a budget is exceeded. Times are medians
-of a step over interleaved runs; they are shown, not judged.
+budget, and so the share, is of forward and backward alone, as the backend has it. TRL's fused head has a buffer of the same size for every model, so TRL
+also trains a deeper one, whose peak is its own. Where a share cannot be kept, the smallest budget that can is looked for, by what each failure was short of.
+Fails where bits differ or a budget is exceeded, or where a share cannot be kept by a model whose peak is its own. Times are medians of a step over
+interleaved runs; they are shown, not judged.
 """
 
 import argparse
@@ -29,11 +31,13 @@ from transformers import LlamaConfig, LlamaForCausalLM, Trainer, TrainerCallback
 import ebbtide  # noqa: E402
 
 VOCABULARY, LENGTH, BATCH = 512, 128, 8
+LAYERS, DEEPER = 4, 24
+FINER = 0.02  # of a budget: so much more than the smallest one may be told as such
 
 
-def make_model():
+def make_model(layers=LAYERS):
     torch.manual_seed(0)
-    return LlamaForCausalLM(LlamaConfig(num_hidden_layers=4, hidden_size=128, intermediate_size=512, num_attention_heads=4, num_key_value_heads=4,
+    return LlamaForCausalLM(LlamaConfig(num_hidden_layers=layers, hidden_size=128, intermediate_size=512, num_attention_heads=4, num_key_value_heads=4,
                                         vocab_size=VOCABULARY, max_position_embeddings=LENGTH, bos_token_id=1, eos_token_id=2, pad_token_id=0))
 
 
@@ -53,11 +57,11 @@ class Clock(TrainerCallback):
         self.times.append(time.perf_counter() - self._begun)
 
 
-def hugging_face(kind):
+def hugging_face(kind, layers=LAYERS):
     def run(steps, callback, folder):
         common = {"per_device_train_batch_size": BATCH, "max_steps": steps, "report_to": [], "disable_tqdm": True, "save_strategy": "no", "use_cpu": True,
                   "output_dir": folder, "logging_steps": 1000, "max_grad_norm": 0.0}
-        rows, clock, model = make_rows(BATCH * steps), Clock(), make_model()
+        rows, clock, model = make_rows(BATCH * steps), Clock(), make_model(layers)
         callbacks = [clock, *([callback] if callback else [])]
         if kind == "trl":
             from datasets import Dataset
@@ -125,40 +129,80 @@ def bits_of(model):
     return torch.cat([parameter.detach().reshape(-1) for parameter in model.parameters()])
 
 
+def let_go(callback):
+    """Behind an error in training, of which a Trainer tells no callback."""
+    if hasattr(callback, "close"):
+        callback.close()
+
+
+class Rows:
+    """The rows of one trainer."""
+
+    def __init__(self, name, run, kind, steps, folder):
+        self.name, self.run, self.kind, self.steps, self.folder = name, quiet(run), kind, steps, folder
+        whole = kind("64GiB", way="budget")
+        self.expected = bits_of(self.run(steps, whole, folder)[0])
+        self.peak = whole.report()["peak_bytes"]
+        self.plain, self.least = [self.time()], None
+        self.show("plain", "", self.peak, 1, 1)
+
+    def time(self):
+        """Of a step, without a budget. The first steps capture, measure and plan, or make the optimizer's state."""
+        return statistics.median(self.run(self.steps, None, self.folder)[1][2:])
+
+    def show(self, way, budget, peak, share, time, words=""):
+        print(f"{self.name:20}{way:14}{budget:>12}{peak / 2**20:>8.1f} MiB{share:>10.0%}{time:>8.2f}  {words}", flush=True)
+
+    def smallest(self, callback):
+        """Bytes of a budget that is kept, from one that was not: each failure tells what its moment was short of. Looked for once."""
+        while self.least is None:
+            budget = int(max(callback.report()["budget_bytes"] + callback.report()["short_of_bytes"], (1 + FINER) * callback.report()["budget_bytes"]))
+            callback = self.kind(budget, way="budget")
+            try:
+                self.run(self.steps, callback, self.folder)
+                self.least = budget
+            except torch.OutOfMemoryError:
+                let_go(callback)
+        return self.least
+
+    def within(self, way, share):
+        """True where nothing is wrong; None where the share is too small for it."""
+        callback = self.kind(self.peak * share // 100 if way == "budget" else f"{share}%", way=way)
+        try:
+            model, times = self.run(self.steps, callback, self.folder)
+        except (ebbtide.BudgetError, torch.OutOfMemoryError) as error:
+            let_go(callback)
+            told = str(error)[:120]
+            if way == "budget":
+                told = f"smallest that fits {self.smallest(callback) / 2**20:.1f} MiB, {self.smallest(callback) / self.peak:.0%}"
+            print(f"{self.name:20}{way + f' {share} %':14}  does not fit: {told}", flush=True)
+            return None
+        self.plain.append(self.time())
+        report = callback.report()
+        same = torch.equal(self.expected, bits_of(model))
+        kept = report["peak_bytes"] <= report["budget_bytes"]
+        self.show(f"{way} {share} %", f"{report['budget_bytes'] / 2**20:.1f} MiB", report["peak_bytes"], report["peak_bytes"] / report.get("plain_peak_bytes", self.peak),
+                  statistics.median(times[2:]) / statistics.median(self.plain), f"{'same' if same else 'DIFFER'}{'' if kept else ', BUDGET EXCEEDED'}")
+        return same and kept
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--steps", type=int, default=6)
     options = parser.parse_args()
     torch.set_num_threads(1)
     failed = 0
-    print(f"{'trainer':12}{'way':18}{'budget':>12}{'peak':>12}{'of plain':>10}{'time':>8}  bits")
-    for name, (run, kind) in {"Trainer": hugging_face("plain"), "TRL SFT": hugging_face("trl"), "Lightning": in_lightning()}.items():
-        run = quiet(run)
+    print(f"{'trainer':20}{'way':14}{'budget':>12}{'peak':>12}{'of plain':>10}{'time':>8}  bits")
+    trainers = {"Trainer": hugging_face("plain"), "TRL SFT": hugging_face("trl"), f"TRL SFT, {DEEPER} layers": hugging_face("trl", DEEPER),
+                "Lightning": in_lightning()}
+    for name, (run, kind) in trainers.items():
         with tempfile.TemporaryDirectory() as folder:
-            whole = kind("64GiB", way="budget")
-            model, times = run(options.steps, whole, folder)
-            peak, expected = whole.report()["peak_bytes"], bits_of(model)
-            # The first steps capture, measure and plan, or make the optimizer's state.
-            plain = statistics.median(run(options.steps, None, folder)[1][2:])
-            print(f"{name:12}{'plain':18}{'':>12}{peak / 2**20:>8.1f} MiB{1:>10.0%}{1:>8.2f}")
+            rows = Rows(name, run, kind, options.steps, folder)
             for way in ("budget", "compile"):
                 for share in (70, 50):
-                    callback = kind(peak * share // 100 if way == "budget" else f"{share}%", way=way)
-                    try:
-                        model, times = run(options.steps, callback, folder)
-                    except (ebbtide.BudgetError, torch.OutOfMemoryError) as error:
-                        getattr(callback, "close", callback._holding.end)()
-                        print(f"{name:12}{way + f' {share} %':18}  does not fit: {str(error)[:120]}")
-                        continue
-                    plain = statistics.median([plain, statistics.median(run(options.steps, None, folder)[1][2:])])
-                    report = callback.report()
-                    same = torch.equal(expected, bits_of(model))
-                    kept = report["peak_bytes"] <= report["budget_bytes"]
-                    failed += not same or not kept
-                    print(f"{name:12}{way + f' {share} %':18}{report['budget_bytes'] / 2**20:>8.1f} MiB{report['peak_bytes'] / 2**20:>8.1f} MiB"
-                          f"{report['peak_bytes'] / report.get('plain_peak_bytes', peak):>10.0%}{statistics.median(times[2:]) / plain:>8.2f}"
-                          f"  {'same' if same else 'DIFFER'}{'' if kept else ', BUDGET EXCEEDED'}", flush=True)
-    print(f"{failed} failed" if failed else "the same bits and no peak above its budget in every row")
+                    right = rows.within(way, share)
+                    failed += right is False or (right is None and name != "TRL SFT")
+    print(f"{failed} failed" if failed else "the same bits and no peak above its budget in every row that fits")
     return bool(failed)
 
 

@@ -58,7 +58,8 @@ void Simulation::ChooseWay() {
   for (std::size_t way = 0; way < ways_.size(); ++way) consider({way, RanksOf(known.workload, *ways_[way])});
   const std::size_t moves = waiting_.count() > 1 ? std::min(kMostMoves, kMostFollowed / known.workload.jobs.size()) : 0;
   for (std::size_t move = 0; move < moves; ++move) {
-    consider({best.way, Moved(known, best.ranks ? best.ranks : OwnRanks(known))});
+    const Ranks moved = Moved(known, best.ranks ? best.ranks : OwnRanks(known));
+    if (moved) consider({best.way, moved});
   }
   if (!best.ranks) return;
   GoBy(best.way, ForAll(known, *best.ranks));
@@ -73,6 +74,12 @@ Simulation::Ranks Simulation::Moved(const Known& known, const Ranks& ranks) {
   std::ranges::sort(waiting, {}, [&](std::size_t job) { return (*ranks)[job]; });
   const auto from = waiting.begin() + static_cast<std::ptrdiff_t>(random_() % waiting.size());
   const auto to = waiting.begin() + static_cast<std::ptrdiff_t>(random_() % waiting.size());
+  const auto arrival = [&](std::size_t job) { return known.workload.jobs[job].arrival; };
+  const bool too_far =
+      from < to ? std::any_of(from + 1, to + 1,
+                              [&](std::size_t job) { return arrival(job) > arrival(*from) + known.longest; })
+                : std::any_of(to, from, [&](std::size_t job) { return arrival(*from) > arrival(job) + known.longest; });
+  if (too_far) return nullptr;
   from < to ? std::rotate(from, from + 1, to + 1) : std::rotate(to, from, from + 1);
   std::vector<std::size_t> out(ranks->size(), waiting.size());
   for (std::size_t i = 0; i < waiting.size(); ++i) out[waiting[i]] = i;
@@ -107,6 +114,7 @@ Simulation::Known Simulation::WhatIsKnown() const {
     out.workload.jobs.push_back(state_.workload.jobs[job]);
     out.workload.jobs.back().work = state_.workload.jobs[job].expected();
     out.workload.jobs.back().foretold = 1;
+    out.longest = std::max(out.longest, out.workload.jobs.back().work);
   }
   return out;
 }

@@ -87,13 +87,15 @@ class Simulation {
   struct Known {
     Workload workload;                           // of the jobs that run or wait
     std::map<std::size_t, std::size_t> numbers;  // by their own, those among them
+    double longest = 0;                          // work of one
   };
   Known WhatIsKnown() const;
   struct Course {
     std::size_t way = 0;
     Ranks ranks;  // of the jobs that are known, by their numbers there; null: it goes on as it does
   };
-  // With one of the jobs that wait, drawn at random, at another place among them.
+  // With one of the jobs that wait, drawn at random, at another place among them. Null where one would then be behind
+  // one that came later by more than the longest takes: so none starves.
   Ranks Moved(const Known& known, const Ranks& ranks);
   // Those of the jobs that are known, as they are asked now.
   Ranks OwnRanks(const Known& known) const;
@@ -127,11 +129,11 @@ class Simulation {
   State state_;
   Policy* policy_;
   SimulateOptions options_;
-  std::vector<Policy*> ways_;                                           // of the policy; where it has none, itself
+  std::vector<Policy*> ways_;  // of the policy; where it has none, itself
   std::size_t way_ = 0;
   bool is_usual_ = true;    // it goes by the first way, and by its ranks for all jobs
   std::mt19937_64 random_;  // always the same: one trace, one outcome
-  bool believed_ = false;  // it is a look ahead
+  bool believed_ = false;   // it is a look ahead
   std::size_t running_count_ = 0;
   std::size_t next_ = 0;  // of the jobs, the next to arrive
   Waiting waiting_;

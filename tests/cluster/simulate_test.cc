@@ -59,7 +59,8 @@ TEST(Simulate, WhatFitsNoGpuIsRefusedBeforeItStarts) {
   EXPECT_EQ(std::tuple(exclusive.oom, exclusive.refused, exclusive.ended), std::tuple(1, 1, 0));
 }
 
-// Small jobs come without end; a large one must not wait for all of them.
+// Small jobs come without end; a large one must not wait for all of them, but at most for those that come until 145 s,
+// as none takes longer than 100 s: 15, two at a time.
 TEST(Simulate, ALargeJobDoesNotStarve) {
   Workload workload{.kinds = {KindOf(3 * kGiB, 0.2), KindOf(8 * kGiB, 1)}, .jobs = {}};
   for (int i = 0; i < 200; ++i) workload.jobs.push_back({"small", 0, 10.0 * i, 100});
@@ -67,7 +68,7 @@ TEST(Simulate, ALargeJobDoesNotStarve) {
   const Outcome out = RunPolicy("ebbtide", OneNode(1, 8 * kGiB), workload);
   for (const auto& run : out.runs) {
     if (workload.jobs[run.job].name != "large") continue;
-    EXPECT_LT(run.begin, 400);
+    EXPECT_LT(run.begin, 900);
   }
   EXPECT_EQ(out.ended, 201);
 }

@@ -73,7 +73,8 @@ class Holding:
         nothing has run yet."""
         if self._budget is not None:
             said = self._budget.report()
-            return {name: said[name] for name in ("budget_bytes", "peak_bytes", "copied_out_bytes", "copied_in_bytes")}
+            names = ["budget_bytes", "peak_bytes", "copied_out_bytes", "copied_in_bytes", *(["short_of_bytes"] if said["short_of_bytes"] else [])]
+            return {name: said[name] for name in names}
         if self._module is None:
             return dict(self._last)
         return of_graphs([report for report in reports(self._options) if report["trains"]])
@@ -103,6 +104,8 @@ def shown(figures: Mapping[str, float]) -> str:
     parts = [f"peak {shown_bytes(figures['peak_bytes'])} of {shown_bytes(figures['budget_bytes'])}"]
     if "predicted_peak_bytes" in figures:
         parts[0] += f" (predicted {shown_bytes(figures['predicted_peak_bytes'])})"
+    if "short_of_bytes" in figures:
+        parts.append(f"{shown_bytes(figures['short_of_bytes'])} more were needed")
     parts.append(f"{shown_bytes(figures['copied_out_bytes'])} to the host and {shown_bytes(figures['copied_in_bytes'])} back")
     if "time_ns" in figures:
         parts.append(f"{figures['time_ns'] / 1e6:.1f} ms forward and backward (predicted {figures.get('predicted_time_ns', 0) / 1e6:.1f} ms)")
