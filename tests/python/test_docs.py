@@ -3,6 +3,7 @@
 `EBBTIDE_UPDATE_DOCS=1 build/python -m pytest tests/python/test_docs.py` writes what is printed now into the pages.
 """
 
+import importlib.util
 import os
 import re
 import shlex
@@ -72,6 +73,54 @@ def test_python_runs(page, checkout, tmp_path):
         return
     (tmp_path / "use.py").write_text("\n".join(blocks))
     environment = {**os.environ, "EBBTIDE_CACHE": str(tmp_path / "cache"), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run([sys.executable, "use.py"], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+# Of Optuna what the page uses, where it is not installed: trials that take the largest and the smallest of everything in turn.
+OPTUNA = """
+class TrialPruned(Exception):
+    pass
+
+
+class Trial:
+    def __init__(self, number):
+        self.number = number
+
+    def suggest_int(self, name, low, high, log=False):
+        return (low, high)[self.number % 2]
+
+    def suggest_categorical(self, name, choices):
+        return choices[self.number % 2 - 1]
+
+
+class Study:
+    def optimize(self, objective, n_trials):
+        self.pruned = []
+        for number in range(n_trials):
+            try:
+                objective(Trial(number))
+            except TrialPruned as reason:
+                self.pruned.append(str(reason))
+
+
+create_study = Study
+"""
+
+
+@pytest.mark.parametrize("package", ["accelerate", "optuna"])
+def test_loops_of_trainers_run(package, checkout, tmp_path):
+    """The blocks of trainers.md, each a program of its own."""
+    [block] = [block for block in PYTHON.findall((checkout / "docs" / "trainers.md").read_text()) if f"import {package}" in block or f"from {package}" in block]
+    if package == "optuna":
+        if importlib.util.find_spec("optuna") is None:
+            (tmp_path / "optuna.py").write_text(OPTUNA)
+            block += 'assert len(study.pruned) == 2 and "needs" in study.pruned[0], study.pruned\n'
+    else:
+        pytest.importorskip(package)
+        block += "for graph in ebbtide.compile.reports():\n    assert 0 < graph['peak_bytes'] <= graph['budget_bytes']\n"
+    (tmp_path / "use.py").write_text(block)
+    environment = {**os.environ, "EBBTIDE_CACHE": str(tmp_path / "cache"), "OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true"}
     done = subprocess.run([sys.executable, "use.py"], cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
