@@ -2,8 +2,8 @@
 
   brokered.py [--starts N] [--torch N] [--seed S]
 
-They come at random, take what they declared from the GPU, and end by themselves or are killed: the program alone, `ebbtide run` alone, both, or while they
-wait. `--torch` of them allocate by torch, the others call the driver. Fails where one is refused memory (over the card), where one that was not killed
+They come at random, take what they declared from the GPU, and end by themselves or are killed: the program alone, `ebbtide run` alone, both, or, one in seven,
+before they have had their turn. `--torch` of them allocate by torch, the others call the driver. Fails where one is refused memory (over the card), where one that was not killed
 has had no turn (starved), and where the whole card cannot be had in the end (a share lost).
 """
 
@@ -22,6 +22,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = ROOT / "build" / "ebbtide"
 GPU, CARD_MIB, CONTEXT_MIB = "rtx3060", 12000, 512  # of the card a little less than it has, and more than a context takes of it
 TOGETHER = 12
+DOOMED = 1 / 7  # of the programs: they are killed before they have their memory, unless they are faster
 LIGHT = """
 import ctypes, sys
 cuda, device, context, block = ctypes.CDLL(None), ctypes.c_int(), ctypes.c_void_p(), ctypes.c_void_p()
@@ -46,8 +47,8 @@ sys.stdin.read()
 class Run:
     """One `ebbtide run` and the program behind it."""
 
-    def __init__(self, number, mib, code, folder):
-        self.number, self.state = number, "waits"
+    def __init__(self, number, mib, code, folder, doomed=False):
+        self.number, self.state, self.doomed = number, "waits", doomed
         words = [PROGRAM, "run", "--gpu-share", "--gpu", GPU, "--memory", f"{mib}MiB", "-q", "--", sys.executable, "-c", code, str(mib - CONTEXT_MIB)]
         self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True,
                                         env={**os.environ, "EBBTIDE_SHARE_FOLDER": folder})
@@ -85,7 +86,8 @@ def drive(options):
 
     while started < options.starts or running:
         while started < options.starts and len(running) < TOGETHER:
-            run = Run(started, rng.randrange(CONTEXT_MIB + 64, CARD_MIB // rng.choice((1, 2, 4, 8))), WITH_TORCH if started in with_torch else LIGHT, folder)
+            run = Run(started, rng.randrange(CONTEXT_MIB + 64, CARD_MIB // rng.choice((1, 2, 4, 8))), WITH_TORCH if started in with_torch else LIGHT, folder,
+                      doomed=rng.random() < DOOMED)
             running[started] = run
             events.register(run.process.stdout, selectors.EVENT_READ, run)
             started += 1
@@ -103,8 +105,8 @@ def drive(options):
                 counts[way] += 1
                 run.state = "ends"
                 run.end(way)
-        waiting = [r for r in running.values() if r.state == "waits"]
-        if waiting and rng.random() < 0.03:
+        waiting = [r for r in running.values() if r.state == "waits" and r.doomed]
+        if waiting and rng.random() < 0.3:
             counts["killed while waiting"] += 1
             run = rng.choice(waiting)
             run.state = "ends"
