@@ -217,15 +217,21 @@ def closure():
     return loss
 for _ in range(2):  # each calls backward several times: 11
     optimizer.step(closure)
+kept = []
+for steps in (2, 3):  # trainings one after the other, whose optimizers stay: 16
+    one = model()
+    kept.append(torch.optim.Adam(one.parameters()))
+    for _ in range(steps):
+        update(one, kept[-1])
 """
 
 
 def test_steps_of_several_optimizers():
-    assert result(sys.executable, "-c", ROUNDS)[0]["steps"] == 11
+    assert result(sys.executable, "-c", ROUNDS)[0]["steps"] == 16
 
 
 def test_backward_passes_before_and_within_an_update_are_no_steps():
-    first = ROUNDS[:ROUNDS.index("train(2)")] + ROUNDS[ROUNDS.index("one = model()\noptimizer = torch.optim.LBFGS"):]
+    first = ROUNDS[:ROUNDS.index("train(2)")] + ROUNDS[ROUNDS.index("one = model()\noptimizer = torch.optim.LBFGS"):ROUNDS.index("kept = []")]
     assert result(sys.executable, "-c", first)[0]["steps"] == 2
     traced = STEPS.replace("for _ in", "model = torch.compile(model, backend='aot_eager')\nfor _ in")
     assert result(sys.executable, "-c", traced)[0]["steps"] == 3

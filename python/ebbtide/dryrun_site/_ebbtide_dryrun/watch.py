@@ -42,6 +42,7 @@ class Watch:
         self.finished = self.writing = False
         self.recording = False
         self.round = []  # weak references to the optimizers that have updated in this step
+        self.updates = weakref.WeakKeyDictionary()  # by optimizer: how many so far
         self.has_optimizer = False  # one has begun an update, and may call backward within it
         self.steps = 0
         self.device, self.device_is_settled = 0, False  # the one whose memory is told over time
@@ -262,9 +263,12 @@ class Watch:
 
     def _is_next_round(self, optimizer):
         """Several optimizers that each update once are one step, as in adversarial training. One that has updated and is gone belongs to a
-        training that has ended."""
+        training that has ended; so do those that have updated before, where one updates for the first time."""
         present = [reference() for reference in self.round]
-        if present and not any(one is None or one is optimizer for one in present):
+        before = self.updates.get(optimizer, 0)
+        self.updates[optimizer] = before + 1
+        joins = present and not any(one is None or one is optimizer for one in present)
+        if joins and (before or any(self.updates[one] == 1 for one in present)):
             self.round.append(weakref.ref(optimizer))
             return False
         self.round = [weakref.ref(optimizer)]
