@@ -40,7 +40,12 @@ for kind in (TopKPooling, SAGPooling):
     expected = int((nodes + 1).div(2, rounding_mode="floor").sum())
     found = pool(batch.x, batch.edge_index, batch=batch.batch)
     assert found[0].shape[0] == expected, (found[0].shape, expected)
-    train(list(pool.parameters()), lambda pool=pool: global_add_pool(*(lambda made: (made[0], made[3]))(pool(batch.x, batch.edge_index, batch=batch.batch))).sum())
+
+    def loss(pool=pool):
+        made = pool(batch.x, batch.edge_index, batch=batch.batch)
+        return global_add_pool(made[0], made[3]).sum()
+
+    train(list(pool.parameters()), loss)
 
 mixed = HeteroData()
 mixed["user"].x, mixed["item"].x = torch.randn(20, 8), torch.randn(50, 8)

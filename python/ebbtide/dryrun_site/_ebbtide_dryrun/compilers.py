@@ -1,4 +1,4 @@
-"""Compilations of torch.compile that are under way when the program ends: nobody will launch what they make, and Python and torch would wait for all of them."""
+"""Compilations of torch.compile that are under way when the program ends: nobody will launch what they make, and all of them would be waited for."""
 
 import os
 import queue
