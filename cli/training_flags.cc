@@ -41,9 +41,10 @@ void AddTrainingFlags(CLI::App& verb, TrainingFlags& flags) {
                   "What matrix products take beside their tensors: none (CUBLAS_WORKSPACE_CONFIG=:0:0), kept "
                   "(by each thread, for good) or per-call; default: as the framework has it")
       ->type_name("POLICY");
-  verb.add_flag("--cudnn-benchmark", flags.request.cudnn_benchmark,
-                "The program sets torch.backends.cudnn.benchmark: engines are tried out, and then cached memory is given "
-                "back");
+  verb.add_flag(
+      "--cudnn-benchmark", flags.request.cudnn_benchmark,
+      "The program sets torch.backends.cudnn.benchmark: engines are tried out, and then cached memory is given "
+      "back");
 }
 
 void AddCudaModelFlags(CLI::App& verb, ModelFlags& flags) {

@@ -1,6 +1,6 @@
 // The race checker on a million stream operations: eight streams, as a training step with swapping has them. The bound
-// is one minute; `of_the_bound` is the share of it that was taken, `cells` what it remembers at the end. The exit code is
-// 1 where it took longer, found a race in the program that waits, or none in the one that does not.
+// is one minute; `of_the_bound` is the share of it that was taken, `cells` what it remembers at the end. The exit code
+// is 1 where it took longer, found a race in the program that waits, or none in the one that does not.
 #include <benchmark/benchmark.h>
 
 #include <chrono>

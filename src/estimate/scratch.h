@@ -35,7 +35,8 @@ struct LibraryConvolution {
 };
 
 // In the order in which the op runs them; none where PyTorch's own kernels do.
-std::vector<LibraryConvolution> LibraryConvolutionsOf(const TrainingGraph& graph, const Op& op, const DeviceProfile& gpu);
+std::vector<LibraryConvolution> LibraryConvolutionsOf(const TrainingGraph& graph, const Op& op,
+                                                      const DeviceProfile& gpu);
 
 // What a matrix product takes for the time of the call, where the framework keeps no workspace between calls.
 Bytes BlasScratchOf(const TrainingGraph& graph, const Op& op, const DeviceProfile& gpu);

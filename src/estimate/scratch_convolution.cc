@@ -86,10 +86,10 @@ Dims AllButChannels(std::size_t rank) {
 LibraryConvolution Tried(const ConvolutionProblem& problem, std::size_t after_results, const DeviceProfile& gpu) {
   LibraryConvolution out;
   out.after_results = after_results;
-  out.problem = fmt::format("{} {} {} {} {} {} {} {} {} {} {} {}", static_cast<int>(problem.pass),
-                            static_cast<int>(problem.type), problem.is_channels_last, problem.batch, problem.in_channels,
-                            problem.out_channels, problem.groups, problem.input, problem.filter, problem.output,
-                            problem.stride, problem.dilation);
+  out.problem =
+      fmt::format("{} {} {} {} {} {} {} {} {} {} {} {}", static_cast<int>(problem.pass), static_cast<int>(problem.type),
+                  problem.is_channels_last, problem.batch, problem.in_channels, problem.out_channels, problem.groups,
+                  problem.input, problem.filter, problem.output, problem.stride, problem.dilation);
   for (const ConvolutionEngine& engine : ConvolutionEngines(problem, gpu)) {
     out.most_workspace = std::max(out.most_workspace, engine.workspace);
   }

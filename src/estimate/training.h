@@ -27,7 +27,8 @@ struct TrainingOptions {
   bool keeps_outputs = true;
   BlasWorkspacePolicy blas_workspace = BlasWorkspacePolicy::kPerCall;
   // torch.backends.cudnn.benchmark: the first time that a convolution is met, all of cuDNN's engines for it are tried
-  // out, in memory for the one that needs most, and then PyTorch gives all memory that it only caches back to the device.
+  // out, in memory for the one that needs most, and then PyTorch gives all memory that it only caches back to the
+  // device.
   bool cudnn_benchmark = false;
 };
 

@@ -61,7 +61,8 @@ TEST(RunTraining, AdagradMakesItsStateBeforeTheFirstIteration) {
   EXPECT_EQ(std::ranges::count(words, "+200 m"), 1);
 }
 
-// An SGD with weight decay: g = w.grad + w; m = g, which is made only then; w -= m. A frozen layer's state is there too.
+// An SGD with weight decay: g = w.grad + w; m = g, which is made only then; w -= m. A frozen layer's state is there
+// too.
 TEST(RunTraining, SgdMakesItsMomentumBehindTheDecayedGradient) {
   const auto words = [](const std::string& state) {
     StepMaker step;
@@ -120,8 +121,8 @@ TEST(RunTraining, AMatrixProductTakesItsWorkspaceBehindItsResult) {
               ElementsAre("iteration", "+10 x", "+20 mm", "-20 mm"));
 }
 
-// y = conv(x, w); z = conv(y, w), the same to cuDNN; dy, dw = backward of the second. Images of 2 x 32 x 16 x 16 float32,
-// 65536 B; filters of 32 x 32 x 3 x 3, 36864 B.
+// y = conv(x, w); z = conv(y, w), the same to cuDNN; dy, dw = backward of the second. Images of 2 x 32 x 16 x 16
+// float32, 65536 B; filters of 32 x 32 x 3 x 3, 36864 B.
 TEST(RunTraining, EnginesAreTriedOutOnceForEachConvolution) {
   StepMaker step;
   const auto shaped = [&](TensorId id, Dims shape) {
@@ -150,9 +151,9 @@ TEST(RunTraining, EnginesAreTriedOutOnceForEachConvolution) {
   EXPECT_EQ(std::ranges::count(words(false), "empty"), 0);
   EXPECT_THAT(words(true),
               ElementsAre("+36864 w", "iteration", "+65536 x", "+65536 convolution", "empty",  // forward, the first
-                          "+65536 convolution",                                               // the second is known
-                          "+65536 convolution_backward", "empty",                             // the data's gradient
-                          "+36864 convolution_backward", "empty",                             // the filter's
+                          "+65536 convolution",                                                // the second is known
+                          "+65536 convolution_backward", "empty",                              // the data's gradient
+                          "+36864 convolution_backward", "empty",                              // the filter's
                           "-65536 convolution", "-65536 convolution", "-65536 convolution_backward",
                           "-36864 convolution_backward",  //
                           "iteration", "+65536 x", "-65536 x", "+65536 convolution", "+65536 convolution",
