@@ -113,8 +113,7 @@ Word WordOf(const CLI::Option& option) {
   if (holds("MODEL")) {
     word.values = Values::kListedOrFiles;
     word.listed = Models();
-  } else if (holds(".json") || holds(".py") || word.name == "FILE" || word.name == "INSTANCE" ||
-             word.name == "TRACE") {
+  } else if (holds(".json") || holds(".py") || word.name == "FILE" || word.name == "INSTANCE" || word.name == "TRACE") {
     word.values = Values::kFiles;
   } else if (word.name == "SHELL") {
     word.values = Values::kListed;

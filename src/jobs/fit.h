@@ -73,10 +73,10 @@ struct FitResult {
   std::string model;
   std::map<std::string, std::string> meta;  // of the step, as TrainingGraph has it, without its batch
   std::optional<std::int64_t> batch;        // that was asked for
-  std::optional<FitTerms> terms;      // where plans were asked for
-  double safe_probability = 0;        // with which a safe batch is meant to fit
-  std::vector<FitOnGpu> gpus;         // smallest memory first; with `layouts`, of each GPU the best of them
-  std::vector<FitLayout> layouts;     // where several GPUs were given and not how they share the work
+  std::optional<FitTerms> terms;            // where plans were asked for
+  double safe_probability = 0;              // with which a safe batch is meant to fit
+  std::vector<FitOnGpu> gpus;               // smallest memory first; with `layouts`, of each GPU the best of them
+  std::vector<FitLayout> layouts;           // where several GPUs were given and not how they share the work
 
   // Of the GPUs on which the batch fits, the one with least memory; null: none, or no batch was asked for.
   const FitOnGpu* smallest() const;

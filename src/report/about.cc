@@ -48,7 +48,8 @@ void JudgeAdvice(About& about, const Json& result) {
   if (IsTrue(result, "fits_already")) return Judge(about, true, "fits as it is", "");
   const bool helps = result.contains("proposals") && result["proposals"].is_array() && !result["proposals"].empty() &&
                      result["proposals"].front().is_object() && IsTrue(result["proposals"].front(), "fits");
-  Judge(about, false, "", helps ? "does not fit as it is, but with the measures below" : "nothing that was tried makes it fit");
+  Judge(about, false, "",
+        helps ? "does not fit as it is, but with the measures below" : "nothing that was tried makes it fit");
   if (helps) about.verdict = Verdict::kWarning;
 }
 

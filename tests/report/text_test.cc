@@ -60,7 +60,8 @@ TEST(Wrap, BreaksAtSpaces) {
   EXPECT_EQ(Wrap("one two three", 13), (Lines{"one two three"}));
   EXPECT_EQ(Wrap("a verylongword b", 5), (Lines{"a", "verylongword", "b"}));
   EXPECT_EQ(Wrap("", 5), (Lines{""}));
-  EXPECT_EQ(WrapNames("12 MiB of encoder.layer.weight (update)", 12, true), (Lines{"12 MiB of", "encod…weight", "(update)"}));
+  EXPECT_EQ(WrapNames("12 MiB of encoder.layer.weight (update)", 12, true),
+            (Lines{"12 MiB of", "encod…weight", "(update)"}));
 }
 
 TEST(WithSeparators, GroupsByThousands) {
