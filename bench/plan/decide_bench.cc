@@ -1,6 +1,6 @@
 // The search over decisions, recompute only: what swarm and local search are each worth, and how quick a changed
 // decision is beside counting everything anew. Fails where a claim does not hold.
-//   bench_plan_decide [swarm|speed]   (all of them without a name; with EBBTIDE_DATA also its graphs)
+//   bench_plan_decide [swarm|speed|lowest [NAME]]   (all of them without a name; with EBBTIDE_DATA also its graphs)
 #include <fmt/format.h>
 
 #include <ctime>
@@ -9,6 +9,7 @@
 
 #include "bench/plan/subjects.h"
 #include "model/model.h"
+#include "plan/decide/backward.h"
 #include "plan/decide/decide.h"
 #include "sim/simulate.h"
 
@@ -91,6 +92,29 @@ int BenchSpeed() {
   return holds ? 0 : 1;
 }
 
+// How little may live at once by decisions from the end of the step to its beginning, and what that takes.
+int BenchLowest(const std::string& only) {
+  fmt::print("\nDecisions from the end to the beginning\n{:28} {:>8} {:>12} {:>10}\n", "", "of peak", "time",
+             "processor");
+  for (const Measured& subject : Subjects()) {
+    if (!only.empty() && only != subject.name) continue;
+    const plan::Problem problem = ProblemOf(subject, 100);
+    const plan::Units units = plan::FindUnits(problem);
+    const Bytes peak = sim::PlainPeak(subject.workload);
+    const std::clock_t start = std::clock();
+    const auto runs = plan::LowestBackwardRuns(problem, units, plan::Floor(problem), peak);
+    const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
+    plan::Retention retention(problem, units);
+    if (runs) retention.Load(*runs);
+    const auto plain = static_cast<double>(sim::PlainTime(subject.workload));
+    fmt::print("{:28} {:7.1f}% {:12.3f} {:9.1f}s\n", subject.name,
+               100 * static_cast<double>(retention.peak()) / static_cast<double>(peak),
+               1 + static_cast<double>(retention.again()) / plain, seconds);
+    std::fflush(stdout);
+  }
+  return 0;
+}
+
 }  // namespace
 }  // namespace ebbtide
 
@@ -99,5 +123,6 @@ int main(int argc, char** argv) {
   int failed = 0;
   if (only.empty() || only == "speed") failed += ebbtide::BenchSpeed();
   if (only.empty() || only == "swarm") failed += ebbtide::BenchSwarm();
+  if (only.empty() || only == "lowest") failed += ebbtide::BenchLowest(argc > 2 ? argv[2] : "");
   return failed > 0 ? 1 : 0;
 }
