@@ -105,7 +105,7 @@ int BenchLowest(const std::string& only) {
     const auto runs = plan::LowestBackwardRuns(problem, units, plan::Floor(problem), peak);
     const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
     plan::Retention retention(problem, units);
-    if (runs) retention.Load(*runs);
+    if (!runs.empty()) retention.Load(runs.back());
     const auto plain = static_cast<double>(sim::PlainTime(subject.workload));
     fmt::print("{:28} {:7.1f}% {:12.3f} {:9.1f}s\n", subject.name,
                100 * static_cast<double>(retention.peak()) / static_cast<double>(peak),

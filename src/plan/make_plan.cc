@@ -380,8 +380,12 @@ Minimum FindMinimum(const Problem& problem, const MinimumOptions& options) {
       start.push_back(schedule);
       smallest.Offer(std::move(schedule));
     };
-    if (const auto runs = LowestBackwardRuns(problem, units, out.floor, out.found))
-      offer(ScheduleOf(problem, units, *runs));
+    const std::vector<std::vector<RunAgain>> lower = LowestBackwardRuns(problem, units, out.floor, out.found);
+    for (const std::vector<RunAgain>& runs : lower) {
+      // Those for more memory may have the better addresses.
+      if (&runs != &lower.back()) smallest.Offer(ScheduleOf(problem, units, runs));
+    }
+    if (!lower.empty()) offer(ScheduleOf(problem, units, lower.back()));
     if (auto reached = FrugalDecisions(problem, units, out.floor, out.found)) offer(*std::move(reached));
   }
   if (IsCancelled(problem) || out.found - out.floor <= out.floor / 100) return out;

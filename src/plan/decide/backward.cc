@@ -151,21 +151,21 @@ std::optional<std::vector<RunAgain>> BackwardRuns(const Problem& problem, const 
   return best;
 }
 
-std::optional<std::vector<RunAgain>> LowestBackwardRuns(const Problem& problem, const Units& units, Bytes floor,
-                                                        Bytes known) {
-  std::optional<std::vector<RunAgain>> best;
+std::vector<std::vector<RunAgain>> LowestBackwardRuns(const Problem& problem, const Units& units, Bytes floor,
+                                                      Bytes known) {
+  std::vector<std::vector<RunAgain>> out;
   Bytes low = floor - 1, high = known;
   for (int i = 0; i < kHalvings && high - low > high / 200 && !IsLate(problem); ++i) {
     const Bytes middle = low + (high - low) / 2;
     std::int64_t work = kBackwardWork;
     if (std::optional<std::vector<RunAgain>> runs = BackwardRuns(problem, units, middle, 1, work)) {
-      best = std::move(runs);
+      out.push_back(*std::move(runs));
       high = middle;
     } else {
       low = middle;
     }
   }
-  return best;
+  return out;
 }
 
 }  // namespace ebbtide::plan

@@ -18,8 +18,9 @@ inline constexpr std::int64_t kBackwardWork = 10'000'000;
 std::optional<std::vector<RunAgain>> BackwardRuns(const Problem& problem, const Units& units, Bytes budget, int tries,
                                                   std::int64_t& work);
 
-// Of budgets between `floor` and `known`, the runs for the smallest that was found to work; none: none was.
-std::optional<std::vector<RunAgain>> LowestBackwardRuns(const Problem& problem, const Units& units, Bytes floor,
-                                                        Bytes known);
+// Runs for budgets between `floor` and `known`, each smaller than the one before; the last is the smallest that was
+// found to work.
+std::vector<std::vector<RunAgain>> LowestBackwardRuns(const Problem& problem, const Units& units, Bytes floor,
+                                                      Bytes known);
 
 }  // namespace ebbtide::plan
