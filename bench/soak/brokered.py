@@ -2,9 +2,9 @@
 
   brokered.py [--starts N] [--torch N] [--seed S]
 
-They come at random, take what they declared from the GPU, and end by themselves or are killed: the program alone, `ebbtide run` alone, both, or, one in seven,
-before they have had their turn. `--torch` of them allocate by torch, the others call the driver. Fails where one is refused memory (over the card), where one that was not killed
-has had no turn (starved), and where the whole card cannot be had in the end (a share lost).
+They come at random, take what they declared from the GPU, and end by themselves or are killed: the program alone, `ebbtide run` alone, both, or, one in
+seven, before they have had their turn. `--torch` of them allocate by torch, the others call the driver. Fails where one is refused memory (over the card),
+where one that was not killed has had no turn (starved), and where the whole card cannot be had in the end (a share lost).
 """
 
 import argparse

@@ -181,8 +181,10 @@ class Rows:
         report = callback.report()
         same = torch.equal(self.expected, bits_of(model))
         kept = report["peak_bytes"] <= report["budget_bytes"]
-        self.show(f"{way} {share} %", f"{report['budget_bytes'] / 2**20:.1f} MiB", report["peak_bytes"],
-                  report["peak_bytes"] / report.get("plain_peak_bytes", self.peak), statistics.median(times[2:]) / statistics.median(self.plain), f"{'same' if same else 'DIFFER'}{'' if kept else ', BUDGET EXCEEDED'}")
+        of_plain = report["peak_bytes"] / report.get("plain_peak_bytes", self.peak)
+        slower = statistics.median(times[2:]) / statistics.median(self.plain)
+        self.show(f"{way} {share} %", f"{report['budget_bytes'] / 2**20:.1f} MiB", report["peak_bytes"], of_plain, slower,
+                  f"{'same' if same else 'DIFFER'}{'' if kept else ', BUDGET EXCEEDED'}")
         return same and kept
 
 
