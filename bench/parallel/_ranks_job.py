@@ -264,7 +264,8 @@ def spread(model, layout, rank, mesh):
         from torch.distributed.fsdp import FullyShardedDataParallel
         from torch.distributed.fsdp.wrap import ModuleWrapPolicy
 
-        return FullyShardedDataParallel(model, auto_wrap_policy=ModuleWrapPolicy({type(block) for block in blocks_of(model)}), use_orig_params=True, device_id=rank)
+        policy = ModuleWrapPolicy({type(block) for block in blocks_of(model)})
+        return FullyShardedDataParallel(model, auto_wrap_policy=policy, use_orig_params=True, device_id=rank)
     if layout == "tp+cp":
         return sharded(tensor_parallel(model, mesh["tp"]), mesh=mesh["cp"])
     return sharded(model)

@@ -22,7 +22,8 @@ MODELS = ("network", "wide", "decoder", "checkpointed", "frozen", "images", "lor
 LAYOUTS = ("ddp", "fsdp", "fsdp=1", "tp", "cp", "pp", "pp+fsdp", "tp+cp", "ddp x2", "fsdp x2", "fsdp x2 each", "fsdp=1 x2", "fsdp=1 x2 each")
 # Layouts that not all models have: matrices must be named, sequences must have attention, stages a part of it each; the first FSDP has its own way with
 # units of which a part is frozen, which estimates refuse. Gradients of two batches ("x2", reduced once or each) are those of a config.json.
-ONLY = {"fsdp=1": ("network", "wide", "decoder", "checkpointed", "images", "llama", "gpt2", "mixtral", "t5", "vit"), "tp": ("decoder", "lora"), "cp": ("decoder", "checkpointed"),
+ONLY = {"fsdp=1": ("network", "wide", "decoder", "checkpointed", "images", "llama", "gpt2", "mixtral", "t5", "vit"),
+        "tp": ("decoder", "lora"), "cp": ("decoder", "checkpointed"),
         "pp": ("network", "wide", "decoder", "checkpointed"), "pp+fsdp": ("network", "decoder", "checkpointed"), "tp+cp": ("decoder",)}
 ONLY |= {layout: ("llama",) for layout in LAYOUTS if "x2" in layout}
 MOST_MEDIAN, MOST_WORST = 0.01, 0.04
