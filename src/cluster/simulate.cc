@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cassert>
-#include <utility>
 
 #include "cluster/simulation.h"
 
@@ -26,11 +25,10 @@ Simulation::Simulation(const Hardware& hardware, const Workload& workload, Polic
       waiting_(workload.kinds.size()),
       scores_(workload.kinds.size()),
       running_(workload.jobs.size()),
-      first_start_(workload.jobs.size(), -1),
-      gpu_ends_(state_.gpus.size(), 0) {
+      first_start_(workload.jobs.size(), -1) {
   ways_ = policy.Ways();
   if (ways_.empty()) ways_ = {&policy};
-  GoBy(0, RanksOf(workload, *ways_[0]));
+  GoBy(0);
 }
 
 Outcome Simulation::Execute() {
@@ -166,7 +164,6 @@ void Simulation::End(std::size_t job) {
     gpu.milli_free += slot->milli;
     asked_ -= std::min(slot->milli, kWholeGpu);
     gpu.slots.erase(slot);
-    gpu_ends_sum_ += state_.now - std::exchange(gpu_ends_[number], state_.now);
     if (run.alone) gpu.closed = false;
   }
   for (const std::size_t number : run.gpus) Speeds(number);

@@ -6,7 +6,6 @@
 #include <map>
 #include <memory>
 #include <queue>
-#include <random>
 #include <tuple>
 #include <utility>
 
@@ -79,36 +78,20 @@ class Simulation {
   double RoomFrom(std::size_t number, std::size_t kind) const;
 
   // ---- What would become of it
-  // From now on by the best of the policy's ways and of the orders near it, for the jobs that are known.
+  // From now on by the best of the policy's ways, for the jobs that are known.
   void ChooseWay();
-  using Ranks = std::shared_ptr<const std::vector<std::size_t>>;  // by job; those with the lowest are asked first
-  static Ranks RanksOf(const Workload& workload, const Policy& policy);
-  void GoBy(std::size_t way, Ranks ranks);
+  void GoBy(std::size_t way);
   struct Known {
     Workload workload;                           // of the jobs that run or wait
     std::map<std::size_t, std::size_t> numbers;  // by their own, those among them
-    double longest = 0;                          // work of one
   };
   Known WhatIsKnown() const;
-  struct Course {
-    std::size_t way = 0;
-    Ranks ranks;  // of the jobs that are known, by their numbers there; null: it goes on as it does
-  };
-  // With one of the jobs that wait, drawn at random, at another place among them. Null where one would then be behind
-  // one that came later by more than the longest takes: so none starves.
-  Ranks Moved(const Known& known, const Ranks& ranks);
-  // Those of the jobs that are known, as they are asked now.
-  Ranks OwnRanks(const Known& known) const;
-  // From those of the jobs that are known; those that come are behind them.
-  Ranks ForAll(const Known& known, const std::vector<std::size_t>& ranks) const;
   struct Prospect {
-    double ends = 0;        // of the jobs that are known: the last end, and the mean of the last ends of all GPUs
-    double completion = 0;  // the sum of all
+    double end = 0, completion = 0;  // of the jobs that are known: the last end, and the sum of all
     auto operator<=>(const Prospect&) const = default;
   };
-  // Of a course; forever where it is sure to be worse than `best`.
-  Prospect ProspectOf(const Known& known, const Course& course, const Prospect& best) const;
-  double Ends() const;
+  // Of a way; forever where it is sure to be worse than `best`.
+  Prospect ProspectOf(const Known& known, std::size_t way, const Prospect& best) const;
   // What is kept and where was looked already stay as they are in `now`, whose way this goes on with.
   void GoOnFrom(const Simulation& now, const Known& known);
   // Of a job that runs, seconds alone, as it is predicted.
@@ -129,11 +112,10 @@ class Simulation {
   State state_;
   Policy* policy_;
   SimulateOptions options_;
-  std::vector<Policy*> ways_;  // of the policy; where it has none, itself
+  std::vector<Policy*> ways_;                                           // of the policy; where it has none, itself
+  std::vector<std::shared_ptr<const std::vector<std::size_t>>> ranks_;  // of the jobs, by way
   std::size_t way_ = 0;
-  bool is_usual_ = true;    // it goes by the first way, and by its ranks for all jobs
-  std::mt19937_64 random_;  // always the same: one trace, one outcome
-  bool believed_ = false;   // it is a look ahead
+  bool believed_ = false;  // it is a look ahead
   std::size_t running_count_ = 0;
   std::size_t next_ = 0;  // of the jobs, the next to arrive
   Waiting waiting_;
@@ -146,8 +128,6 @@ class Simulation {
   std::vector<std::size_t> kept_again_, kept_;
   std::size_t kept_for_ = Waiting::kNever;
   Outcome out_;
-  std::vector<double> gpu_ends_;  // when something has last ended on each GPU
-  double gpu_ends_sum_ = 0;
   double in_use_ = 0, in_use_at_ = 0, gpu_busy_sum_ = 0, completion_ = 0, last_end_ = 0;
   std::int64_t asked_ = 0, most_asked_ = 0;
 };

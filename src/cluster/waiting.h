@@ -46,7 +46,6 @@ class Waiting {
   std::size_t First(std::size_t kind) const { return queues_[kind].begin()->second; }
   // (rank, job) of all of the kind, the lowest first.
   const std::set<std::pair<std::size_t, std::size_t>>& Of(std::size_t kind) const { return queues_[kind]; }
-  std::size_t rank(std::size_t job) const { return (*ranks_)[job]; }
   bool empty() const { return order_.empty(); }
   // (rank, kind) of the first of each kind, the lowest first.
   const std::set<std::pair<std::size_t, std::size_t>>& order() const { return order_; }

@@ -59,8 +59,7 @@ TEST(Simulate, WhatFitsNoGpuIsRefusedBeforeItStarts) {
   EXPECT_EQ(std::tuple(exclusive.oom, exclusive.refused, exclusive.ended), std::tuple(1, 1, 0));
 }
 
-// Small jobs come without end; a large one must not wait for all of them, but at most for those that come until 145 s,
-// as none takes longer than 100 s: 15, two at a time.
+// Small jobs come without end; a large one must not wait for all of them.
 TEST(Simulate, ALargeJobDoesNotStarve) {
   Workload workload{.kinds = {KindOf(3 * kGiB, 0.2), KindOf(8 * kGiB, 1)}, .jobs = {}};
   for (int i = 0; i < 200; ++i) workload.jobs.push_back({"small", 0, 10.0 * i, 100});
@@ -68,7 +67,7 @@ TEST(Simulate, ALargeJobDoesNotStarve) {
   const Outcome out = RunPolicy("ebbtide", OneNode(1, 8 * kGiB), workload);
   for (const auto& run : out.runs) {
     if (workload.jobs[run.job].name != "large") continue;
-    EXPECT_LT(run.begin, 900);
+    EXPECT_LT(run.begin, 400);
   }
   EXPECT_EQ(out.ended, 201);
 }
@@ -169,21 +168,9 @@ TEST(Simulate, WithReservesThatAreEnoughNobodyOfOursIsOutOfMemory) {
   }
 }
 
-// What a look ahead makes small, from the runs: the last end, and the mean of the GPUs' last ends.
-double EndsOf(const Case& of, const Outcome& out) {
-  std::vector<double> ends(static_cast<std::size_t>(of.hardware.gpus()), 0);
-  double last = 0, sum = 0;
-  for (const auto& run : out.runs) {
-    last = std::max(last, run.end);
-    for (const std::size_t gpu : run.gpus) ends[gpu] = std::max(ends[gpu], run.end);
-  }
-  for (const double end : ends) sum += end;
-  return last + sum / static_cast<double>(ends.size());
-}
-
 // Where all jobs are there from the beginning and times are predicted rightly, what the best way promises is kept: no
-// way by itself does better. Other orders are tried too, so that it is often better than all of them.
-TEST(Simulate, OursDoesAtLeastAsWellAsEachOfItsWays) {
+// way by itself ends sooner.
+TEST(Simulate, OfItsWaysOursTakesTheBest) {
   int better = 0;
   for (std::uint64_t seed = 300; seed < 340; ++seed) {
     Case of = RandomCase(seed);
@@ -192,29 +179,16 @@ TEST(Simulate, OursDoesAtLeastAsWellAsEachOfItsWays) {
       for (OnGpu& on : kind.on) on.estimate = on.memory, on.reserve = on.memory;
     }
     const auto policy = FindPolicy("ebbtide")->make(of.hardware, of.workload);
-    const double ours = EndsOf(of, Simulate(of.hardware, of.workload, *policy));
-    double best = std::numeric_limits<double>::infinity();
+    const double ours = Simulate(of.hardware, of.workload, *policy).makespan;
+    double worst = 0;
     for (Policy* way : policy->Ways()) {
-      best = std::min(best, EndsOf(of, Simulate(of.hardware, of.workload, *way)));
+      const double alone = Simulate(of.hardware, of.workload, *way).makespan;
+      worst = std::max(worst, alone);
+      EXPECT_LE(ours, alone + 1e-6) << seed;
     }
-    EXPECT_LE(ours, best + 1e-3) << seed;
-    better += ours < best - 1 ? 1 : 0;
+    better += ours < worst - 1 ? 1 : 0;
   }
   EXPECT_GT(better, 10);  // there is something to choose
-}
-
-// Where more jobs wait than it looks ahead for, they are taken in the order of their arrival: short ones do not wait
-// for all long ones.
-TEST(Simulate, WhereManyWaitShortJobsHaveTheirTurn) {
-  Workload workload{.kinds = {KindOf(6 * kGiB, 1)}, .jobs = {}};
-  for (int i = 0; i < 600; ++i) workload.jobs.push_back({"job", 0, 0.01 * i, i % 2 == 0 ? 1000.0 : 10.0});
-  const Outcome out = RunPolicy("ebbtide", OneNode(2, 8 * kGiB), workload);
-  double first_short = std::numeric_limits<double>::infinity();
-  for (const auto& run : out.runs) {
-    if (workload.jobs[run.job].work < 100) first_short = std::min(first_short, run.begin);
-  }
-  EXPECT_LT(first_short, 3000);
-  EXPECT_EQ(out.ended, 600);
 }
 
 // Times that are predicted wrongly cost time, and nothing else.

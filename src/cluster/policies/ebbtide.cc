@@ -13,10 +13,9 @@ namespace {
 // an empty one.
 constexpr double kGains[] = {0, 0.25, 0.5};
 // Long jobs may go first, as short ones fill what they leave: a job is taken to have come so many times its work
-// earlier: not at all, as long as it takes, or so that hardly anything else counts. One that comes later by that many
-// times the longest work overtakes nobody. The first is the usual one: where too many jobs wait to look ahead, long
-// ones before short ones would have most of them wait for nothing.
-constexpr double kHeadStarts[] = {0, 1, 4};
+// earlier: as long as it takes, not at all, or so that hardly anything else counts. One that comes later by that many
+// times the longest work overtakes nobody.
+constexpr double kHeadStarts[] = {1, 0, 4};
 
 class Way : public Policy {
  public:
