@@ -28,6 +28,7 @@ TRUE = """
         "unique of bools": lambda x: x["mask"].unique().tolist(),
         "unique rows": lambda x: torch.unique(x["edges"].t() // 30, dim=0).tolist(),
         "unique consecutive": lambda x: torch.unique_consecutive(x["labels"]).tolist(),
+        "unique consecutive bools": lambda x: [t.tolist() for t in torch.unique_consecutive(x["mask"], return_counts=True)],
         "nonzero": lambda x: x["mask"].nonzero().tolist(),
         "nonzero of two dims": lambda x: [t.tolist() for t in torch.where(x["edges"] > 40)],
         "bools as index": lambda x: x["labels"][x["mask"]].tolist(),
@@ -116,6 +117,17 @@ def test_an_assumption_that_selects_nothing_is_noted(tmp_path):
     (note,) = result["notes"]
     assert "selects nothing at train.py:4" in note
     assert python(tmp_path, code)[1]["notes"] == []
+
+
+def test_a_complex_number_that_nobody_knows_is_told(tmp_path):
+    code = """
+    import torch
+    y = torch.fft.ifft(torch.nn.Linear(8, 1).cuda()(torch.rand(1, 8).cuda())[0])
+    print("read", y.detach().cpu().shape)
+    """
+    done, result = python(tmp_path, code)
+    assert done.returncode == 0 and said(done, "read") == "read torch.Size([1])", done.stderr
+    assert any(assumption["line"] == "train.py:4" for assumption in result["assumptions"])
 
 
 UNKNOWN = """

@@ -40,6 +40,7 @@ enum class Sizes : uint8_t {
   kNonzero,
   kMaskedSelect,
   kUnique,
+  kConsecutive,
   kUniqueDim,
   kRepeats,
   kBincount,

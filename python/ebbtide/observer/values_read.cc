@@ -41,8 +41,13 @@ std::string Shown(c10::ScalarType type, const void* out, size_t bytes) {
   std::memcpy(value.data_ptr(), out, bytes);
   if (type == at::kBool) return value.item<bool>() ? "true" : "false";
   if (c10::isIntegralType(type, false)) return std::to_string(value.item<int64_t>());
-  char text[32];
-  std::snprintf(text, sizeof(text), "%g", value.item().toDouble());
+  char text[64];
+  if (c10::isComplexType(type)) {
+    const c10::complex<double> number = value.item().toComplexDouble();
+    std::snprintf(text, sizeof(text), "%g%+gj", number.real(), number.imag());
+  } else {
+    std::snprintf(text, sizeof(text), "%g", value.item().toDouble());
+  }
   return text;
 }
 

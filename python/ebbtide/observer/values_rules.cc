@@ -72,7 +72,7 @@ const std::unordered_map<std::string, Sizes> kSizes = {{"aten::nonzero", Sizes::
                                                        {"aten::masked_select", Sizes::kMaskedSelect},
                                                        {"aten::_unique", Sizes::kUnique},
                                                        {"aten::_unique2", Sizes::kUnique},
-                                                       {"aten::unique_consecutive", Sizes::kUnique},
+                                                       {"aten::unique_consecutive", Sizes::kConsecutive},
                                                        {"aten::unique_dim", Sizes::kUniqueDim},
                                                        {"aten::unique_dim_consecutive", Sizes::kUniqueDim},
                                                        {"aten::repeat_interleave", Sizes::kRepeats},

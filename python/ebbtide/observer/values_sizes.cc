@@ -24,6 +24,7 @@ const at::Tensor* FirstTensor(const std::vector<c10::IValue>& values) {
 Assumed AssumptionOf(Sizes sizes) {
   switch (sizes) {
     case Sizes::kUnique:
+    case Sizes::kConsecutive:
     case Sizes::kUniqueDim: return Assumed::kDistinct;
     case Sizes::kRepeats: return Assumed::kRepeats;
     case Sizes::kBincount: return Assumed::kIndices;
