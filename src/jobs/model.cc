@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <string_view>
+#include <system_error>
 
 #include "base/nearest.h"
 #include "graph/json.h"
@@ -128,7 +130,13 @@ ModelSource SourceOf(const ModelRequest& request) {
 
 Status CheckNamed(const ModelRequest& request) {
   if (request.model.empty() && request.graph == nullptr) return Fail("expected a MODEL (see ebbtide models)");
-  return request.graph == nullptr ? model::CheckFunctionNamed(request.model) : Status{};
+  if (request.graph != nullptr) return {};
+  // Before any flag is said to be of no use with it: what a .json holds is told by reading it.
+  std::error_code ignored;
+  if (SourceOf(request) == ModelSource::kGraph && !std::filesystem::exists(request.model, ignored)) {
+    return Fail("{}: no such file", request.model);
+  }
+  return model::CheckFunctionNamed(request.model);
 }
 
 Status CheckOptimizer(const std::string& name) {

@@ -40,8 +40,9 @@ def test_a_script_without_a_function_lists_its_functions(verb, script):
     assert_refused(run(verb, f"{script}:"), f"{script}:step or {script}:helper")
 
 
-def test_a_script_that_is_not_there_is_told_so(tmp_path):
+def test_a_file_that_is_not_there_is_told_so(tmp_path):
     assert_refused(run("estimate", tmp_path / "none.py"), "no such file")
+    assert_refused(run("estimate", tmp_path / "config.json", "--quantize", "nf4"), "config.json: no such file")
 
 
 def test_dryrun_asks_for_the_dashes():

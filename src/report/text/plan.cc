@@ -142,6 +142,16 @@ std::string Pareto(const PlanResult& result, const Terminal& terminal) {
   return "\n" + table.Render(terminal) + Curve(result, terminal);
 }
 
+// The title in bold, and the rest behind it, or on lines of their own where they are too wide for one.
+std::string Heading(const std::string& title, const std::string& rest, const Terminal& terminal) {
+  if (Columns(title + rest) <= terminal.width) return Paint(Style::kBold, title, terminal) + rest + "\n";
+  std::string out;
+  for (const std::string& line : WrapNames(title + rest, terminal.width, terminal.unicode)) {
+    out += (out.empty() ? Paint(Style::kBold, line, terminal) : line) + "\n";
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string FormatSlowdown(Nanos time, Nanos plain) {
@@ -159,10 +169,10 @@ std::vector<std::string> InfeasibleLines(const PlanResult& result) {
 }
 
 std::string PlanText(const PlanResult& result, const Terminal& terminal) {
-  const std::string title = fmt::format("{} in {}", result.model, FormatBytes(result.budget));
-  std::string out = Paint(Style::kBold, Printable(title), terminal);
-  out += fmt::format(" on {} (plain: {}, {})\n", Printable(result.gpu), FormatBytes(result.plain_peak),
-                     FormatTime(result.plain_time));
+  std::string out = Heading(Printable(fmt::format("{} in {}", result.model, FormatBytes(result.budget))),
+                            fmt::format(" on {} (plain: {}, {})", Printable(result.gpu), FormatBytes(result.plain_peak),
+                                        FormatTime(result.plain_time)),
+                            terminal);
   if (result.plain_peak <= result.budget) out += "It fits without a plan.\n";
   if (result.planned.stopped_early) out += "The search ended early, with what it had.\n";
   out += "\n";
@@ -179,9 +189,11 @@ std::string PlanText(const PlanResult& result, const Terminal& terminal) {
 
 std::string SimulateText(const jobs::SimulateResult& result, const Terminal& terminal) {
   const PlanResult& replayed = result.replayed;
-  return fmt::format("valid: {} of {} in {}, policy {} (plain: {}, {})\n\n", FormatBytes(replayed.planned.plan->peak),
-                     FormatBytes(replayed.budget), FormatTime(replayed.planned.plan->time), Printable(replayed.policy),
-                     FormatBytes(replayed.plain_peak), FormatTime(replayed.plain_time)) +
+  return FitLines(fmt::format("valid: {} of {} in {}, policy {} (plain: {}, {})\n\n",
+                              FormatBytes(replayed.planned.plan->peak), FormatBytes(replayed.budget),
+                              FormatTime(replayed.planned.plan->time), Printable(replayed.policy),
+                              FormatBytes(replayed.plain_peak), FormatTime(replayed.plain_time)),
+                  terminal.width) +
          Figures(replayed, terminal);
 }
 
