@@ -66,7 +66,7 @@ def test_function_is_called_with_the_batch_size(script, tmp_path, capsys):
 def test_built_in_model(tmp_path, capsys):
     out = tmp_path / "mlp.json.gz"
     assert main(["mlp", "--widths", "8,4,2", "--optimizer", "adam", "--batch-size", "3", "-o", str(out)]) == 0
-    assert "mlp: " in capsys.readouterr().out and out.read_bytes()[:2] == b"\x1f\x8b"
+    assert "mlp:" in capsys.readouterr().out and out.read_bytes()[:2] == b"\x1f\x8b"
 
 
 @pytest.mark.parametrize(("target", "expected"), [

@@ -79,9 +79,9 @@ def test_several_gpus_in_one_process():
 
 
 def test_data_parallel_has_copies_on_every_gpu():
-    answer, _ = dryrun(["--gpus", 3], [sys.executable, PROGRAMS / "ranks.py", "replicas"])
+    answer, _ = dryrun(["--gpus", 4], [sys.executable, PROGRAMS / "ranks.py", "replicas"])
     peaks = {rank["gpu"]: rank["peak_allocated_bytes"] for rank in answer["ranks"]}
-    assert sorted(peaks) == [0, 1, 2] and peaks[1] == peaks[2]
+    assert sorted(peaks) == [0, 1, 2, 3] and peaks[1] == peaks[2] == peaks[3]  # 16 of the batch's 64 rows each
     # Others have a copy of the parameters and gradients of it; the first has the model, its state and gradients of others too.
     assert peaks[1] >= PARAMETERS * 4 and peaks[0] >= PARAMETERS * 16
     assert answer["steps"] == 3 and answer["not_modelled"] == {}
@@ -91,7 +91,9 @@ def test_stages_in_one_process():
     answer, _ = dryrun(["--gpus", 4], [sys.executable, PROGRAMS / "ranks.py", "stages"])
     assert sorted(rank["gpu"] for rank in answer["ranks"]) == [0, 1, 2, 3] and answer["steps"] == 3
     assert all(rank["peak_allocated_bytes"] >= PARAMETERS * 16 for rank in answer["ranks"])
-    assert len({rank["peak_allocated_bytes"] for rank in answer["ranks"][1:-1]}) == 1  # but for the first, with the batch, and the last
+    # But for the first, with the batch, and the last. What a stream has recorded comes back when it is seen to be done: a quarter of the batch sooner or later.
+    middle = [rank["peak_allocated_bytes"] for rank in answer["ranks"][1:-1]]
+    assert max(middle) - min(middle) < 64 * 512 * 4
 
 
 def of_ranks(answer, count):
