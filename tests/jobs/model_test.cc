@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdio>
+#include <fstream>
+
 namespace ebbtide::jobs {
 namespace {
 
@@ -39,13 +42,17 @@ TEST(CheckModel, AScriptMakesItsOwnStep) {
 }
 
 TEST(CheckModel, AGraphIsFixed) {
-  for (const char* model : {"step.json", "step.json.gz", "layers.txt"}) {
+  for (const char* name : {"step.json", "step.json.gz", "layers.txt"}) {
+    const std::string model = ::testing::TempDir() + name;
+    std::ofstream(model) << "{}";
     for (const char* flag : {"--batch-size", "--optimizer", "--device", "--checkpoint", "--assume-elementwise"}) {
       EXPECT_EQ(Refusal(Asking(model, {flag})),
                 fmt::format("{}: of no use with {}, a graph whose shapes and optimizer are fixed", flag, model));
     }
     EXPECT_EQ(Refusal(Asking(model)), "");
+    std::remove(model.c_str());
   }
+  EXPECT_EQ(Refusal(Asking("none/config.json", {"--lora"})), "none/config.json: no such file");
   ModelRequest in_memory = Asking("MyModel", {"--seq-len"});
   in_memory.graph = Step();
   EXPECT_EQ(Refusal(in_memory), "--seq-len: of no use with MyModel, a graph whose shapes and optimizer are fixed");
